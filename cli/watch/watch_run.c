@@ -185,7 +185,8 @@ static int arm_expr(struct watch *w, struct trapline_event_opts *opts)
 	/* The text that its pointers lead to. */
 	hit_copies_place(&copies, &place);
 	opts->memory = copies.row;
-	opts->memory_count = copies.count;
+	/* The first row is the value itself, which each hit has. */
+	opts->memory_count = copies.count > 1 ? copies.count : 0;
 	opts->limit = observe_limit(&w->run);
 	int err = trapline_watch(w->run.target, w->expr.address, w->expr.len, w->expr.access, opts,
 				 &w->event);
