@@ -92,6 +92,10 @@ ours_is_there()
 {
 	! no_thread_of_ours
 }
+has_begun()
+{
+	grep -qx raw_action "/proc/$pid/comm"
+}
 replaced()
 {
 	name=$1
@@ -99,6 +103,8 @@ replaced()
 	"$victims/raw_action" >"$tmp/program" 2>&1 &
 	pid=$!
 	started="$started $pid"
+	eventually has_begun
+	sleep 0.2 # and has its threads
 	"$trapline" "$@" --for 4 -p $pid >"$tmp/out" 2>"$tmp/err" &
 	tool=$!
 	eventually ours_is_there
