@@ -120,6 +120,7 @@ place_of()
 # versions_of HOW STRIP: the program, and whether the library has its symbols.
 versions_of()
 {
+	rm -f "$tmp/versions.truth" # that of the one before is no answer
 	"$tmp/versions_$1" >"$tmp/versions.truth" &
 	pid=$!
 	started="$started $pid"
@@ -162,6 +163,7 @@ versions()
 	for how in new old both; do
 		versions_of $how whole
 	done
+	rm -f "$tmp/versions.truth"
 	"$tmp/versions_new" >"$tmp/versions.truth" &
 	pid=$!
 	started="$started $pid"
@@ -180,7 +182,8 @@ memory()
 	gcc -g -O1 "$folder/memory.c" -o "$tmp/memory"
 	begins memory
 	watch -p "$pid" h.len --if 'new > 1000' --limit 3 --for 20
-	[ "$(grep -c ' 1[0-9]* -> 1[0-9]* ' "$tmp/out")" = 3 ]
+	# What it was before the first one is not known where it changed while the watch was armed.
+	[ "$(grep -cE ' (1[0-9]*|\?) -> 1[0-9]* ' "$tmp/out")" = 3 ]
 	ok a_packed_member_is_one_value $?
 	wrong a_double_in_two_registers_is_refused 'as one value' -p "$pid" h.gain
 	wrong a_number_of_16_bytes_is_refused 'as one value' -p "$pid" big
