@@ -36,6 +36,7 @@
 #include "guest/name.h"
 #include "guest/own_thread.h"
 #include "guest/share.h"
+#include "guest/signals.h"
 #include "record/patch_region.h"
 
 /* Numbers below are those that programs take, and close. */
@@ -136,11 +137,39 @@ static bool is_of_object(const void *address, const struct link_map *map)
 	return dladdr1(address, &info, (void **)&owner, RTLD_DL_LINKMAP) && owner == map;
 }
 
+/*
+ * SIGTRAP is open in our thread only where it may meet an int3: of another tool, or in a library that it calls itself.
+ * A signal that is sent to the process would come to this thread, where every thread of the program has it blocked, and
+ * those that wait for it would not see it until the end.
+ */
+static bool stays_open;
+
+static void stay_open(void)
+{
+	stays_open = true;
+	own_thread_opens();
+}
+
 /* What is sent to the process is for its own threads again. */
 static void close_to_code(void)
 {
 	own_thread_shuts();
-	own_thread_opens();
+	if (stays_open)
+		own_thread_opens();
+}
+
+/* Of libc, of the dynamic linker, or of the decoder. */
+static bool is_called_by_us(const void *address)
+{
+	static const char *const libraries[] = { "libc.so", "ld-linux", "libZydis", "libpthread" };
+	Dl_info info;
+
+	if (!dladdr(address, &info) || !info.dli_fname)
+		return true;
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		if (strstr(info.dli_fname, libraries[i]))
+			return true;
+	return false;
 }
 
 static int load(struct request *q)
@@ -298,6 +327,9 @@ static int change(struct request *q, const struct plan *plan, struct kept *k)
 	if (!err)
 		target_drop_descriptors(self);
 	atomic_set(&r->state, PATCH_IS_CHANGING);
+	for (size_t i = 0; i < plan->count && !stays_open; i++)
+		if (is_called_by_us((const void *)(uintptr_t)plan->functions[i].old_address))
+			stay_open();
 	if (!err)
 		err = trapline_patch(self, plan->functions, plan->count, &opts, &patch);
 	r->took_ns = clock_now_ns() - started;
@@ -456,6 +488,15 @@ static bool has_traps(const struct kept *k)
 	return !trapline_patch_stats(k->patch, &stats) && stats.traps;
 }
 
+/* It would be undone by changes of code that our thread runs. */
+static bool is_of_libraries(const struct kept *k)
+{
+	for (size_t i = 0; i < k->count; i++)
+		if (is_called_by_us((const void *)(uintptr_t)k->functions[i].address))
+			return true;
+	return false;
+}
+
 static bool is_per_thread(const struct kept *k)
 {
 	return k->consistency == TRAPLINE_PATCH_PER_THREAD;
@@ -501,7 +542,9 @@ static void *work(void *arg)
 	struct request *q = arg;
 
 	own_thread_begins();
-	own_thread_opens();
+	stays_open = false;
+	if (signals_have_trap() || has_kept(has_traps) || has_kept(is_of_libraries))
+		stay_open();
 	serve(q);
 	if (q->object >= 0)
 		sys_close(q->object);

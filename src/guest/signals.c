@@ -291,6 +291,11 @@ int signals_are_ours(int are)
 	return were;
 }
 
+int signals_have_trap(void)
+{
+	return trap->is_ours;
+}
+
 void signals_are_late(int keeps_open)
 {
 	atomic_set(&is_late, 1u);

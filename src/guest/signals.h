@@ -86,6 +86,8 @@ int signals_raw(raw_call next, long number, const long *arguments, long *result)
  * handler. Returns what held before.
  */
 int signals_are_ours(int are);
+/* 1: it is kept, since a tool here has events or breakpoints that raise it. */
+int signals_have_trap(void);
 /*
  * The process ran before. keeps_open: as in one that was started; else a signal is blocked as the program asks, and
  * the program reads a marker that is in a mask of before as what it stands for.
