@@ -30,31 +30,13 @@ static int read_suppressions(const struct race_cli_settings *set, struct race_po
 	return known_suppressions(COMMAND, &set->suppressions, policy->suppressions);
 }
 
-static int read_syntax(const struct race_cli_settings *set, struct race_policy *policy)
-{
-	const char *text = set->gen_suppressions;
-
-	if (!text)
-		return 0;
-	if (!*text || !strcmp(text, "tsan"))
-		policy->syntax = RACE_SUPPRESS_TSAN;
-	else if (!strcmp(text, "valgrind"))
-		policy->syntax = RACE_SUPPRESS_VALGRIND;
-	else
-		return cli_wrong(COMMAND,
-				 "invalid --gen-suppressions '%s': expected tsan or valgrind",
-				 text);
-	return 0;
-}
-
 int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy)
 {
 	int status = read_suppressions(set, policy);
 
 	policy->frames_max = set->frames;
 	policy->is_each = set->each != 0;
-	if (!status)
-		status = read_syntax(set, policy);
+	policy->gives_suppressions = set->gen_suppressions != 0;
 	if (!status)
 		status = known_baseline(COMMAND, set->baseline, set->write_baseline,
 					&policy->baseline);

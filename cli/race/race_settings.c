@@ -46,7 +46,7 @@ static const struct opt options[] = {
 	  "exit with status N if a race is reported" },
 	{ "suppressions", 0, OPT_LIST, AT(suppressions), "FILE",
 	  "ignore the races that FILE lists; can be repeated" },
-	{ "gen-suppressions", 0, OPT_STRING, AT(gen_suppressions), "[=tsan|valgrind]",
+	{ "gen-suppressions", 0, OPT_FLAG, AT(gen_suppressions), NULL,
 	  "print a suppression with each race" },
 	{ "baseline", 0, OPT_STRING, AT(baseline), "FILE",
 	  "report only races that are not in FILE; create FILE if it does not exist" },

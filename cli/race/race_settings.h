@@ -22,7 +22,7 @@ struct race_cli_settings {
 	int is_sarif;	   /* the report itself is */
 	const char *sarif; /* a file, beside the report */
 	struct opt_list suppressions;
-	const char *gen_suppressions; /* empty or a syntax; NULL: none */
+	int gen_suppressions;
 	const char *baseline;
 	int write_baseline;
 	int sweep;

@@ -256,7 +256,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	words.varied.kind = RACE_VALUE_VARIED;
 	json_t *j = members_of(&t, race_names, &words, RACE_WORDS(words));
 	json_object_set_new(j, "also", race_json_also(r, v));
-	if (race_report_policy(r)->syntax) {
+	if (race_report_policy(r)->gives_suppressions) {
 		char *suppression = race_suppression(r, v);
 
 		json_object_set_new(j, "suppression", race_json_text(suppression));

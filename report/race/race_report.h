@@ -59,19 +59,13 @@ void race_report_set_kept(struct race_report *r, const struct kept_files *kept);
 void race_report_close(struct race_report *r);
 
 struct baseline;
-/* The syntax of the suppression that is printed with each race. */
-enum race_suppress_syntax {
-	RACE_SUPPRESS_NONE,
-	RACE_SUPPRESS_TSAN,
-	RACE_SUPPRESS_VALGRIND
-};
 /* What the user asked for. The members that are pointers may be NULL. */
 struct race_policy {
 	struct suppressions *suppressions;
 	struct baseline *baseline; /* races that were known before */
-	enum race_suppress_syntax syntax;
-	size_t frames_max; /* that the text shows of each stack; 0: all */
-	bool is_each;	   /* races of one variable are not grouped */
+	bool gives_suppressions;   /* one with each race */
+	size_t frames_max;	   /* that the text shows of each stack; 0: all */
+	bool is_each;		   /* races of one variable are not grouped */
 };
 /* Give before the first record; what is in it must outlive the report. */
 void race_report_set_policy(struct race_report *r, const struct race_policy *policy);
@@ -110,7 +104,7 @@ void race_report_settle(struct race_report *r);
 uint64_t race_report_times(const struct race_report *r, const struct race_view *v);
 
 /*
- * race_suppress.c: a suppression for this race alone, as far as the policy's syntax can say it, to be
+ * race_suppress.c: a suppression for this race alone, as far as a line can say it, to be
  * put into a file; NULL: none is asked for, or nothing is known that it could go by. To be freed.
  */
 char *race_suppression(struct race_report *r, const struct race_view *v);

@@ -115,56 +115,9 @@ static char *line_of(const struct race_access_place *a)
 	return text;
 }
 
-#define BLOCK_FRAMES 6
-
-/* One frame as valgrind names it: mangled, without what the compiler added. */
-static void suppress_print_frame(struct race_report *r, uint64_t at, bool after, FILE *f)
-{
-	struct place p;
-	char path[PATH_BYTES];
-
-	race_place(r, at, after, &p);
-	race_path(r, at, path, sizeof(path));
-	const char *name = p.symbol ? p.symbol : p.function;
-	if (name) {
-		size_t length = suppress_plain_length(name);
-
-		fprintf(f, "   fun:%.*s%s\n", (int)length, name, name[length] ? "*" : "");
-	} else {
-		fprintf(f, "   obj:%s\n", *path ? path : "*");
-	}
-}
-
-static char *block_of(struct race_report *r, const struct race_view *v,
-		      const struct race_side *side, const struct race_access_place *a)
-{
-	char *text = NULL;
-	size_t length;
-	bool after;
-
-	if (!a->function[0] && !a->place.module)
-		return NULL;
-	FILE *f = open_memstream(&text, &length);
-	if (!f)
-		return NULL;
-	fprintf(f, "{\n   race-%s\n   Helgrind:Race\n", v->fingerprint);
-	for (uint32_t i = a->frame; i < side->frame_count && i < a->frame + BLOCK_FRAMES; i++) {
-		uint64_t at = race_frame(side, i, &after);
-
-		suppress_print_frame(r, at, after, f);
-	}
-	fputs("}", f);
-	fclose(f);
-	return text;
-}
-
 char *race_suppression(struct race_report *r, const struct race_view *v)
 {
-	enum race_suppress_syntax syntax = race_report_policy(r)->syntax;
-	bool by_first = goes_by_first(v);
-	const struct race_access_place *a = by_first ? &v->first : &v->second;
-
-	if (syntax == RACE_SUPPRESS_VALGRIND)
-		return block_of(r, v, by_first ? &v->record.first : &v->record.second, a);
-	return syntax == RACE_SUPPRESS_TSAN ? line_of(a) : NULL;
+	return race_report_policy(r)->gives_suppressions ?
+		       line_of(goes_by_first(v) ? &v->first : &v->second) :
+		       NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suppress.c - does a suppression match a race? suppress.h describes both syntaxes. */
+/* suppress.c - does a suppression match a race? See suppress.h. */
 #include "report/suppress/suppress_priv.h"
 
 #include <errno.h>
@@ -62,8 +62,8 @@ size_t suppress_plain_length(const char *name)
 	return length;
 }
 
-/* The whole text, with `*`, and `?` where asked. One step back is enough: to the last star. */
-static bool is_like(const char *pattern, const char *text, size_t length, bool has_any_one)
+/* The whole text, with `*`. One step back is enough: to the last star. */
+static bool is_like(const char *pattern, const char *text, size_t length)
 {
 	const char *end = text + length;
 	const char *star = NULL;
@@ -73,7 +73,7 @@ static bool is_like(const char *pattern, const char *text, size_t length, bool h
 		if (*pattern == '*') {
 			star = ++pattern;
 			star_text = text;
-		} else if (*pattern == *text || (has_any_one && *pattern == '?')) {
+		} else if (*pattern == *text) {
 			pattern++;
 			text++;
 		} else if (star) {
@@ -89,16 +89,16 @@ static bool is_like(const char *pattern, const char *text, size_t length, bool h
 }
 
 /* A name as it is, or without what the compiler added to it. */
-static bool is_like_name(const char *pattern, const char *name, bool has_any_one)
+static bool is_like_name(const char *pattern, const char *name)
 {
 	return name && *name &&
-	       (is_like(pattern, name, strlen(name), has_any_one) ||
-		is_like(pattern, name, suppress_plain_length(name), has_any_one));
+	       (is_like(pattern, name, strlen(name)) ||
+		is_like(pattern, name, suppress_plain_length(name)));
 }
 
 static bool is_like_text(const char *pattern, const char *text)
 {
-	return text && *text && is_like(pattern, text, strlen(text), false);
+	return text && *text && is_like(pattern, text, strlen(text));
 }
 
 static bool is_like_module(const char *pattern, const struct suppress_frame *f)
@@ -108,9 +108,8 @@ static bool is_like_module(const char *pattern, const struct suppress_frame *f)
 
 static bool is_like_frame(const char *pattern, const struct suppress_frame *f)
 {
-	return is_like_name(pattern, f->function, false) ||
-	       is_like_name(pattern, f->symbol, false) || is_like_text(pattern, f->source) ||
-	       is_like_module(pattern, f);
+	return is_like_name(pattern, f->function) || is_like_name(pattern, f->symbol) ||
+	       is_like_text(pattern, f->source) || is_like_module(pattern, f);
 }
 
 static bool matches_any_frame(const char *pattern, const struct suppress_race *race)
@@ -134,88 +133,6 @@ static bool matches_top(const char *pattern, const struct suppress_stack *stack)
 	return false;
 }
 
-static bool is_like_source(const char *pattern, const struct suppress_frame *f)
-{
-	char text[4200];
-
-	if (!f->source)
-		return false;
-	const char *name = basename(f->source);
-	int n = snprintf(text, sizeof(text), "%s:%d", name, f->line);
-	return is_like(pattern, name, strlen(name), true) ||
-	       is_like(pattern, f->source, strlen(f->source), true) ||
-	       (n < (int)sizeof(text) && is_like(pattern, text, (size_t)n, true));
-}
-
-static bool is_like_step(const struct suppress_step *step, const struct suppress_frame *f)
-{
-	const char *path = f->path ? f->path : "";
-
-	switch (step->kind) {
-	case SUPPRESS_FUNCTION:
-		return is_like_name(step->pattern, f->symbol, true) ||
-		       is_like_name(step->pattern, f->function, true) ||
-		       (!f->function && is_like(step->pattern, "", 0, true));
-	case SUPPRESS_OBJECT:
-		return is_like(step->pattern, path, strlen(path), true);
-	case SUPPRESS_SOURCE:
-		return is_like_source(step->pattern, f);
-	case SUPPRESS_FRAMES:
-		return true;
-	}
-	return false;
-}
-
-/* The steps from the innermost frame on; what is further out does not matter. As is_like(). */
-static bool matches_frames(const struct suppress_rule *rule, const struct suppress_frame **frames,
-			   size_t count)
-{
-	size_t any = SUPPRESS_STEPS; /* the step after the last `...` */
-	size_t any_frame = 0;
-	size_t step = 0;
-	size_t frame = 0;
-
-	while (step < rule->step_count) {
-		if (rule->steps[step].kind == SUPPRESS_FRAMES) {
-			any = ++step;
-			any_frame = frame;
-		} else if (frame < count && is_like_step(&rule->steps[step], frames[frame])) {
-			step++;
-			frame++;
-		} else if (any < SUPPRESS_STEPS && any_frame < count) {
-			step = any;
-			frame = ++any_frame;
-		} else {
-			return false;
-		}
-	}
-	return true;
-}
-
-#define FRAMES_MAX 512
-
-/* With inlined functions as separate frames, or without: tools print one or the other. */
-static bool matches_stack(const struct suppress_rule *rule, const struct suppress_stack *stack,
-			  size_t from, bool has_inlined)
-{
-	const struct suppress_frame *frames[FRAMES_MAX];
-	size_t count = 0;
-
-	for (size_t i = from; i < stack->count && count < FRAMES_MAX; i++)
-		if (has_inlined || !stack->frames[i].is_inlined)
-			frames[count++] = &stack->frames[i];
-	return matches_frames(rule, frames, count);
-}
-
-/* From the memory function on, or from its caller, as in a report. */
-static bool matches_block(const struct suppress_rule *rule, const struct suppress_stack *stack)
-{
-	return stack->count && (matches_stack(rule, stack, stack->top, true) ||
-				matches_stack(rule, stack, stack->top, false) ||
-				(stack->top && (matches_stack(rule, stack, 0, true) ||
-						matches_stack(rule, stack, 0, false))));
-}
-
 static bool matches_library(const char *pattern, const struct suppress_stack *stack)
 {
 	return stack->top < stack->count && is_like_module(pattern, &stack->frames[stack->top]);
@@ -233,8 +150,6 @@ static bool matches(const struct suppress_rule *rule, const struct suppress_race
 		return matches_top(rule->pattern, one) || matches_top(rule->pattern, two);
 	case SUPPRESS_LIBRARY:
 		return matches_library(rule->pattern, one) || matches_library(rule->pattern, two);
-	case SUPPRESS_STACK:
-		return matches_block(rule, one) || matches_block(rule, two);
 	}
 	return false;
 }

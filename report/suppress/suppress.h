@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suppress.h - races that the user does not want reported, in two existing syntaxes.
+ * suppress.h - races that the user does not want reported, in ThreadSanitizer's syntax.
  *
- * ThreadSanitizer's has one line each: `race:PATTERN` (any frame of either stack, or the
+ * A suppression is one line: `race:PATTERN` (any frame of either stack, or the
  * variable), `race_top:PATTERN` (the function that makes an access),
  * `called_from_lib:PATTERN` (the library that makes one). For errors of the heap these are
  * `heap:`, `heap_top:` and `heap_from_lib:`. A pattern matches anywhere in a
  * name; `*` is anything, `^` and `$` match the ends.
  *
- * Valgrind's has one block each: a name, Tool:Kind, then one line per frame, innermost
- * first: `fun:`, `obj:`, `src:` with `*` and `?`, which match whole names, or `...` for
- * any number of frames.
- *
- * One file may have both, with `#` comments. Suppressions of other errors are ignored and
- * counted.
+ * A line that begins with `#` is a comment. Suppressions of other errors are ignored and counted.
  */
 #ifndef REPORT_SUPPRESS_SUPPRESS_H
 #define REPORT_SUPPRESS_SUPPRESS_H
@@ -25,7 +20,7 @@
 struct suppression {
 	const char *file; /* where it stands, as given */
 	int line;
-	const char *text; /* its line, or the name of its block */
+	const char *text; /* its line */
 	uint64_t matches; /* records that it kept from being reported */
 };
 
@@ -74,7 +69,7 @@ bool suppression_is_told(const struct suppression *s);
 
 size_t suppressions_count(const struct suppressions *s);
 const struct suppression *suppressions_at(const struct suppressions *s, size_t i);
-/* Lines and blocks that are for other errors: mutex:, Memcheck:Leak. */
+/* Lines that are for other errors: mutex:, deadlock:. */
 size_t suppressions_passed_over(const struct suppressions *s);
 
 /* The first that matches, its count raised; NULL: none. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* suppress_parse.c - suppressions from text: lines of ThreadSanitizer's, blocks of valgrind's. */
+/* suppress_parse.c - suppressions from text, in ThreadSanitizer's syntax. */
 #include "report/suppress/suppress_priv.h"
-
-#include "report/dwarf/symbols_priv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,22 +11,10 @@
 
 #define FILE_MAX (16u << 20)
 
-/* Where the parser is: in no block, at a block's name, at its kind, at its frames. */
-enum block_state {
-	BLOCK_NONE,
-	BLOCK_NAME,
-	BLOCK_KIND,
-	BLOCK_FRAMES,
-	BLOCK_OTHER
-};
-
 struct parser {
 	struct suppressions *s;
 	const char *file;
 	int line;
-	enum block_state state;
-	int block_line;
-	struct suppress_rule *rule; /* the block that is being read */
 	char *error;
 	size_t n;
 };
@@ -146,7 +132,7 @@ static int read_line_rule(struct parser *p, const char *text)
 	if (!text[length])
 		return wrong(p, p->line,
 			     "invalid suppression '%s': expected race:PATTERN, "
-			     "race_top:PATTERN, called_from_lib:PATTERN or a block in braces",
+			     "race_top:PATTERN or called_from_lib:PATTERN",
 			     text);
 	while (i < sizeof(line_kinds) / sizeof(line_kinds[0]) &&
 	       (strlen(line_kinds[i].name) != length ||
@@ -174,164 +160,9 @@ static int read_line_rule(struct parser *p, const char *text)
 	return rule_add(p, rule);
 }
 
-static bool suppress_is_one_of(const char *text, size_t length, const char *const *words)
-{
-	for (; *words; words++)
-		if (strlen(*words) == length && !strncasecmp(*words, text, length))
-			return true;
-	return false;
-}
-
-/* "Helgrind:Race", "Helgrind,drd:Race": an error of these kinds, by one of these tools? */
-static bool is_kind(const char *text, size_t colon, const char *const *tools,
-		    const char *const *kinds)
-{
-	const char *kind = text + colon + 1;
-
-	if (!suppress_is_one_of(kind, strlen(kind), kinds))
-		return false;
-	for (size_t at = 0; at < colon;) {
-		size_t length = strcspn(text + at, ",:");
-
-		if (suppress_is_one_of(text + at, length, tools))
-			return true;
-		at += length + 1;
-	}
-	return false;
-}
-
-static bool is_race_kind(const char *text, size_t colon)
-{
-	static const char *const tools[] = { "Helgrind", "drd", "Trapline", "*", NULL };
-	static const char *const kinds[] = { "Race", "ConflictingAccess", "*", NULL };
-
-	return is_kind(text, colon, tools, kinds);
-}
-
-static bool is_heap_kind(const char *text, size_t colon)
-{
-	static const char *const tools[] = { "Memcheck", "Trapline", NULL };
-	static const char *const kinds[] = { "Addr1", "Addr2", "Addr4", "Addr8", "Addr16", "Addr32",
-					     "Jump",  "Free",  "Heap",	"*",	 NULL };
-
-	return is_kind(text, colon, tools, kinds);
-}
-
-static int read_block_kind(struct parser *p, const char *text)
-{
-	size_t colon = strcspn(text, ":");
-
-	if (!colon || !text[colon] || !text[colon + 1])
-		return wrong(p, p->line,
-			     "invalid kind of error '%s': expected TOOL:KIND after the "
-			     "name (example: Helgrind:Race)",
-			     text);
-	bool is_race = is_race_kind(text, colon);
-	bool is_heap = !is_race && is_heap_kind(text, colon);
-
-	p->rule->is_heap = is_heap;
-	p->state = is_race || is_heap ? BLOCK_FRAMES : BLOCK_OTHER;
-	return 0;
-}
-
-/* A mangled name without wildcards reads like those in reports once it is taken apart. */
-static const char *function_pattern(struct parser *p, const char *text)
-{
-	char *readable = strpbrk(text, "*?") ? NULL : symbols_demangle(text);
-
-	return suppress_keep(p->s, readable ? readable : strdup(text));
-}
-
-static int read_block_frame(struct parser *p, const char *text)
-{
-	struct suppress_rule *rule = p->rule;
-	struct suppress_step *step = &rule->steps[rule->step_count];
-
-	if (rule->step_count == SUPPRESS_STEPS)
-		return wrong(p, p->line, "more than %d frames", SUPPRESS_STEPS);
-	if (!strcmp(text, "..."))
-		step->kind = SUPPRESS_FRAMES;
-	else if (!strncmp(text, "fun:", 4))
-		step->kind = SUPPRESS_FUNCTION;
-	else if (!strncmp(text, "obj:", 4))
-		step->kind = SUPPRESS_OBJECT;
-	else if (!strncmp(text, "src:", 4))
-		step->kind = SUPPRESS_SOURCE;
-	else
-		return wrong(p, p->line, "invalid frame '%s': expected fun:, obj:, src:, ... or }",
-			     text);
-	if (step->kind != SUPPRESS_FRAMES && !text[4])
-		return wrong(p, p->line, "no pattern after '%s'", text);
-	if (step->kind == SUPPRESS_FUNCTION)
-		step->pattern = function_pattern(p, text + 4);
-	else if (step->kind != SUPPRESS_FRAMES)
-		step->pattern = suppress_keep(p->s, strdup(text + 4));
-	if (step->kind != SUPPRESS_FRAMES && !step->pattern)
-		return -ENOMEM;
-	rule->step_count++;
-	return 0;
-}
-
-static int close_block(struct parser *p)
-{
-	enum block_state state = p->state;
-	struct suppress_rule *rule = p->rule;
-	bool has_frame = false;
-
-	if (state == BLOCK_NAME || state == BLOCK_KIND)
-		return wrong(p, p->line, "the block from line %d ends before its %s", p->block_line,
-			     state == BLOCK_NAME ? "name" : "kind of error");
-	for (size_t i = 0; i < rule->step_count; i++)
-		has_frame = has_frame || rule->steps[i].kind != SUPPRESS_FRAMES;
-	if (state == BLOCK_FRAMES && !has_frame)
-		return wrong(p, p->line,
-			     "the block from line %d has no fun:, obj: or src:, so it "
-			     "would match everything",
-			     p->block_line);
-	p->state = BLOCK_NONE;
-	p->rule = NULL;
-	if (state == BLOCK_FRAMES)
-		return rule_add(p, rule);
-	free(rule);
-	p->s->passed_over++;
-	return 0;
-}
-
-static int read_block_line(struct parser *p, const char *text)
-{
-	if (!strcmp(text, "}"))
-		return close_block(p);
-	if (!strcmp(text, "{"))
-		return wrong(p, p->line, "{ in the block from line %d: its } is missing",
-			     p->block_line);
-	switch (p->state) {
-	case BLOCK_NAME:
-		p->rule = rule_new(p, SUPPRESS_STACK, text);
-		if (!p->rule)
-			return -ENOMEM;
-		p->rule->told.line = p->block_line;
-		p->state = BLOCK_KIND;
-		return 0;
-	case BLOCK_KIND:
-		return read_block_kind(p, text);
-	case BLOCK_FRAMES:
-		return read_block_frame(p, text);
-	default: /* a line of another error */
-		return 0;
-	}
-}
-
 static int read_text_line(struct parser *p, const char *text)
 {
-	if (!*text || *text == '#')
-		return 0;
-	if (p->state != BLOCK_NONE)
-		return read_block_line(p, text);
-	if (strcmp(text, "{") != 0)
-		return read_line_rule(p, text);
-	p->state = BLOCK_NAME;
-	p->block_line = p->line;
-	return 0;
+	return *text && *text != '#' ? read_line_rule(p, text) : 0;
 }
 
 static int read_lines(struct parser *p, char *text)
@@ -351,8 +182,6 @@ static int read_lines(struct parser *p, char *text)
 			return err;
 		text = next ? next + 1 : NULL;
 	}
-	if (p->state != BLOCK_NONE)
-		return wrong(p, p->block_line, "the block that begins here has no }");
 	return 0;
 }
 
@@ -367,7 +196,6 @@ int suppressions_parse(struct suppressions *s, const char *file, const char *tex
 	p.file = suppress_keep(s, strdup(file));
 	if (copy && p.file)
 		err = read_lines(&p, copy);
-	free(p.rule);
 	free(copy);
 	return err;
 }
