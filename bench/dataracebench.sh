@@ -56,7 +56,7 @@ by_trapline()
 {
 	rm -f races
 	# shellcheck disable=SC2086 # an option and its value
-	timeout -s INT -k 5 $((seconds + 20)) "$build/trapline" race --sweep --time "$seconds" $vary \
+	timeout -s INT -k 5 $((seconds + 20)) "$build/trapline" race --sweep --for "$seconds" $vary \
 		--json -o races -- "$tmp/plain" </dev/null >/dev/null 2>&1 || true
 	touch races
 	lines=$(grep -o '@[0-9]*:[0-9]*:[RW]' "$2" | cut -d: -f1 | tr -d @ | sort -u | tr '\n' ' ')

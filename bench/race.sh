@@ -127,7 +127,7 @@ for pair in hot:5 cold:10; do
 	for budget in 1 2 5; do
 		first "$name" "$seconds" trapline-$budget% "$build/trapline" race --json --overhead $budget% --
 	done
-	first "$name" "$seconds" trapline-sweep "$build/trapline" race --json --sweep --time 0.01 --
+	first "$name" "$seconds" trapline-sweep "$build/trapline" race --json --sweep --for 0.01 --
 	[ -x "$tmp/tsan" ] && first "$name" "$seconds" tsan setarch -R "$tmp/tsan"
 	[ "${no_valgrind:-}" ] || first "$name" "$seconds" helgrind valgrind --tool=helgrind -q \
 		--error-exitcode=66 --exit-on-first-error=yes "$target"

@@ -22,7 +22,6 @@ int cmd_heap(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_patch(int argc, char **argv);
 int cmd_at(int argc, char **argv);
-int cmd_sweep(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_record(int argc, char **argv);

@@ -48,8 +48,6 @@ static const struct opt options[] = {
 	  "print the full bookkeeping at the end of the text" },
 };
 
-static const struct opt_alias aliases[] = { { NULL, 'a', "as" }, { "as=jsonl", 0, "json" } };
-
 const struct opt_syntax report_syntax = {
 	.command = COMMAND,
 	.usage = "FILE [OPTION...]",
@@ -69,8 +67,6 @@ const struct opt_syntax report_syntax = {
 		"  trapline report --code code.log --at 0x401136@1234.5",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
-	.aliases = aliases,
-	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 static void tally_all(const struct run_session *s, struct tally *tally)

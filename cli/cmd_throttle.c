@@ -85,12 +85,6 @@ static const struct opt options[] = {
 #undef AT
 };
 
-static const struct opt_alias aliases[] = {
-	{ "count", 0, "counter" },
-	{ "threads", 0, "thread" },
-	{ "each", 0, "per-thread" },
-};
-
 const struct opt_syntax throttle_syntax = {
 	.command = COMMAND,
 	.usage =
@@ -104,8 +98,6 @@ const struct opt_syntax throttle_syntax = {
 		"  trapline throttle -p $(pidof indexer) --cpu 10% --thread 'compact*'",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
-	.aliases = aliases,
-	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 struct throttling {

@@ -24,7 +24,7 @@ static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const struct opt_syntax *syntax;
-	const char *help; /* NULL: an old name that is not listed */
+	const char *help;
 } commands[] = {
 	{ "watch", cmd_watch, &watch_syntax, "print each access to a variable" },
 	{ "break", cmd_break, &break_syntax, "print each call of functions or execution of lines" },
@@ -40,7 +40,6 @@ static const struct command {
 	{ "dap", cmd_dap, &dap_syntax, "speak the Debug Adapter Protocol: logpoints in an editor" },
 	{ "check", cmd_check, &check_syntax,
 	  "report what works on this machine, and what it costs" },
-	{ "sweep", cmd_sweep, &at_syntax, NULL },
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -127,8 +126,7 @@ static void print_help(FILE *f)
 		"commands:",
 		has_color);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (commands[i].help)
-			fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].help);
 	fprintf(f, "  %-10s %s\n", "help", "print the options of a command: trapline help COMMAND");
 	terminal_print(f,
 		       "\noptions:\n"
@@ -155,7 +153,7 @@ static int unknown_command(const char *name)
 
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
 		unsigned int score = near_score(name, commands[i].name);
-		if (commands[i].help && score < best_score) {
+		if (score < best_score) {
 			best_score = score;
 			best = commands[i].name;
 		}
@@ -182,8 +180,6 @@ static int help(const char *name)
 static int dump_options(void)
 {
 	for (size_t i = 0; i < COMMAND_COUNT; i++) {
-		if (!commands[i].help)
-			continue;
 		printf("command\t%s\t%s\n", commands[i].name, commands[i].help);
 		opts_dump(commands[i].syntax);
 	}

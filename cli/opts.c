@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPTIONS_MAX 48 /* with aliases */
+#define OPTIONS_MAX 48
 #define SLICE_MAX_NS UINT64_C(1000000000)
 
 const struct opt *opts_next(const struct opt_syntax *syntax, const struct opt *o)
@@ -87,31 +87,15 @@ static int wrong_value(const struct opt_syntax *syntax, const struct opt *o, con
 	return cli_wrong(syntax->command, "invalid --%s '%s': expected %s", o->name, text, wanted);
 }
 
-/* What a choice stands for today; text itself if it has no older name. */
-static const char *current_value(const struct opt_syntax *syntax, const struct opt *o,
-				 const char *text)
-{
-	size_t n = strlen(o->name);
-
-	for (size_t i = 0; i < syntax->alias_count; i++) {
-		const struct opt_alias *a = &syntax->aliases[i];
-		if (a->name && !strncmp(a->name, o->name, n) && a->name[n] == '=' &&
-		    !strcmp(a->name + n + 1, text))
-			return a->means;
-	}
-	return text;
-}
-
 static int choice_set(const struct opt_syntax *syntax, const struct opt *o, const char *text,
 		      const char **out)
 {
-	const char *value = current_value(syntax, o, text);
-	size_t n = strlen(value);
+	size_t n = strlen(text);
 
-	for (const char *p = o->argument; n && (p = strstr(p, value)); p++) {
+	for (const char *p = o->argument; n && (p = strstr(p, text)); p++) {
 		bool begins = p == o->argument || p[-1] == '|';
 		if (begins && (p[n] == '|' || !p[n])) {
-			*out = value;
+			*out = text;
 			return 0;
 		}
 	}
@@ -244,9 +228,6 @@ static const struct opt *option_of(const struct opt_syntax *syntax, int c)
 	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
 		if (c && o->letter == c)
 			return o;
-	for (size_t i = 0; c && i < syntax->alias_count; i++)
-		if (syntax->aliases[i].letter == c)
-			return option_named(syntax, syntax->aliases[i].means);
 	return NULL;
 }
 
@@ -391,16 +372,6 @@ static void make_getopt(const struct opt_syntax *syntax, struct option *longs, c
 		*longs++ = (struct option){ o->name, argument_of(o), NULL,
 					    LONG_BASE + (int)(o - syntax->options) };
 		shorts = add_letter(shorts, o->letter, o);
-	}
-	for (size_t i = 0; i < syntax->alias_count; i++) {
-		const struct opt_alias *a = &syntax->aliases[i];
-		const struct opt *o = option_named(syntax, a->means);
-		if (!o)
-			continue; /* an old value, see current_value() */
-		if (a->name)
-			*longs++ = (struct option){ a->name, argument_of(o), NULL,
-						    LONG_BASE + (int)(o - syntax->options) };
-		shorts = add_letter(shorts, a->letter, o);
 	}
 	*longs++ = (struct option){ "help", 0, NULL, 'h' };
 	*longs = (struct option){ 0 };

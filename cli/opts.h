@@ -37,16 +37,6 @@ struct opt {
 	const char *help;
 };
 
-/*
- * An old name of an option, accepted in silence: a word, a letter, or both. "as=jsonl" is an old
- * value of the choice --as; `means` is then the value of today.
- */
-struct opt_alias {
-	const char *name; /* NULL: none */
-	char letter;	  /* 0: none */
-	const char *means;
-};
-
 #define OPT_LIST_MAX 32
 
 struct opt_list {
@@ -70,8 +60,6 @@ struct opt_syntax {
 	unsigned int bits; /* OPT_ONLY of this command, where commands share a table */
 	const struct opt *options;
 	size_t count;
-	const struct opt_alias *aliases;
-	size_t alias_count;
 };
 
 /* Each command's table. */

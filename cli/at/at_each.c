@@ -471,26 +471,3 @@ int at_each(struct at_each *each)
 	int written = close_output(&s);
 	return ended_by ? 128 + ended_by : status ? status : written;
 }
-
-/* The old command: `-e` is `--each` now, and so on. */
-int cmd_sweep(int argc, char **argv)
-{
-	static const struct {
-		char letter;
-		const char *name;
-	} letters[] = { { 'e', "each" }, { 'n', "limit" }, { 'c', "check" }, { 'j', "jobs" } };
-
-	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		for (size_t k = 0; k < sizeof(letters) / sizeof(letters[0]); k++) {
-			const char *value = argv[i] + 2;
-			char *text = NULL;
-
-			if (argv[i][0] != '-' || argv[i][1] != letters[k].letter)
-				continue;
-			if (asprintf(&text, "--%s%s%s", letters[k].name, *value ? "=" : "", value) >
-			    0)
-				argv[i] = text; /* for the rest of our life */
-			break;
-		}
-	return cmd_at(argc, argv);
-}

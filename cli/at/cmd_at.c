@@ -88,12 +88,6 @@ static const struct opt options[] = {
 #undef AT
 };
 
-static const struct opt_alias aliases[] = {
-	{ NULL, 's', "signal" },
-	{ "break", 'b', "stop" },
-	{ "runs", 0, "limit" },
-};
-
 const struct opt_syntax at_syntax = {
 	.command = COMMAND,
 	.usage =
@@ -117,8 +111,6 @@ const struct opt_syntax at_syntax = {
 		"  trapline at --each write --signal SIGALRM --check 'grep -q done' -- ./program",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
-	.aliases = aliases,
-	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 /* The name of the first option that goes only with --each, or only without; NULL: none is given. */

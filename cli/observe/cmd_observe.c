@@ -125,13 +125,7 @@ static const struct opt options[] = {
 #undef AT
 };
 
-static const struct opt_alias aliases[] = { { "at", 0, "from" },
-					    { "rotate", 0, "multiplex" },
-					    { "on=wr", 0, "rw" } };
-
-#define SHARED                                                                               \
-	.options = options, .count = sizeof(options) / sizeof(*options), .aliases = aliases, \
-	.alias_count = sizeof(aliases) / sizeof(*aliases)
+#define SHARED .options = options, .count = sizeof(options) / sizeof(*options)
 
 #define EXPR_TEXT                                                                                    \
 	"EXPR is a variable or a path that begins with one: counter, server.clients, conn->state,\n" \

@@ -63,11 +63,6 @@ static const struct opt options[] = {
 #undef AT
 };
 
-static const struct opt_alias aliases[] = {
-	{ "time", 0, "for" },  { "from", 0, "input" }, { "grade=a", 0, "A" },
-	{ "grade=b", 0, "B" }, { "grade=c", 0, "C" },
-};
-
 const struct opt_syntax race_syntax = {
 	.command = COMMAND,
 	.usage = "[OPTION...] (-p PID | -- CMD ARG...)",
@@ -85,8 +80,6 @@ const struct opt_syntax race_syntax = {
 		"  trapline race -p $(pidof server) --for 60",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
-	.aliases = aliases,
-	.alias_count = sizeof(aliases) / sizeof(aliases[0]),
 };
 
 static int read_overhead(struct race_cli_settings *set)

@@ -227,13 +227,6 @@ run at --signal SIGALRM --each write -- "$victims/reentrant"
 	grep -q "^reproduce: trapline at 'write#5' --signal SIGALRM -- " "$tmp/out"
 ok "each_finds_the_three_occurrences_and_the_first_reproduces_it" $?
 
-# With the old name, letters and all.
-cp "$tmp/out" "$tmp/first"
-run sweep -s SIGALRM -e write -n200 -j 2 -c true -- "$victims/reentrant"
-[ $? = 1 ] && sed 's/^reproduce.*//' "$tmp/out" | sort >"$tmp/second" &&
-	sed 's/^reproduce.*//' "$tmp/first" | sort | cmp -s - "$tmp/second"
-ok "sweep_is_the_old_name_of_that" $?
-
 run at --signal SIGALRM --each 'write if arg2 == 2' -- "$victims/reentrant"
 [ $? = 0 ] && [ "$(cat "$tmp/out")" = 'write: 12 runs, none broken' ]
 ok "each_of_safe_occurrences_is_one_line" $?
@@ -243,24 +236,24 @@ run at --signal SIGALRM --each write --limit 3 -v -o "$tmp/first" -- "$victims/r
 	grep -q '^write: 3 runs, none broken; more occurrences may follow (--limit N)$' "$tmp/first"
 ok "verbose_prints_the_runs_that_are_not_broken" $?
 
-run at --signal SIGALRM --each write --runs 4 -j \
+run at --signal SIGALRM --each write --limit 4 -j \
 	--check '! grep -q alarm' -- "$victims/reentrant"
 [ $? = 1 ] && tail -n 1 "$tmp/out" | jq -e '.type == "summary" and .runs == 4 and .broken == 4' \
 	>/dev/null
 ok "a_check_of_the_output_decides" $?
 
 # What a kill leaves behind: --check decides, where without it each kill is broken.
-run at --signal SIGKILL --each write --runs 4 --check '[ "$STATUS" = 137 ] || [ "$STATUS" = 0 ]' -- \
+run at --signal SIGKILL --each write --limit 4 --check '[ "$STATUS" = 137 ] || [ "$STATUS" = 0 ]' -- \
 	"$victims/reentrant"
 [ $? = 0 ] && grep -q '^write: [1-4] runs, none broken' "$tmp/out"
 ok "a_kill_is_judged_by_the_check" $?
-run at --signal SIGKILL --each write --runs 4 --check '[ "$STATUS" = 0 ]' -- "$victims/reentrant"
+run at --signal SIGKILL --each write --limit 4 --check '[ "$STATUS" = 0 ]' -- "$victims/reentrant"
 [ $? = 1 ] && grep -q 'check failed' "$tmp/out"
 ok "and_a_check_may_call_it_broken" $?
-run at --signal SIGKILL --each write --runs 4 -- "$victims/reentrant"
+run at --signal SIGKILL --each write --limit 4 -- "$victims/reentrant"
 [ $? = 1 ] && grep -q 'killed by SIGKILL' "$tmp/out"
 ok "without_a_check_a_kill_is_broken" $?
-run at --signal SIGALRM --each write --runs 2 -- sh -c 'echo; exit 3'
+run at --signal SIGALRM --each write --limit 2 -- sh -c 'echo; exit 3'
 grep -q 'note: without a signal the command ends with status 3, which counts as right' "$tmp/err"
 ok "a_status_of_failure_without_a_signal_is_said" $?
 
@@ -320,7 +313,7 @@ wrong "one_point_is_enough" "unexpected argument 'b#1': give one point" 'a#1' 'b
 wrong "each_needs_a_signal" "\-\-each needs --signal SIG (example: --signal SIGALRM)$" --each write -- true
 wrong "each_counts_by_itself" "invalid --each 'write#2': expected a location without #N" --each 'write#2' --signal 14 -- true
 wrong "each_names_the_location" "unexpected argument 'write#2': --each names the location$" --each write 'write#2' --signal 14 -- true
-wrong "each_does_not_stop" "\-\-stop cannot be combined with --each$" --each write --signal 14 -b -- true
+wrong "each_does_not_stop" "\-\-stop cannot be combined with --each$" --each write --signal 14 --stop -- true
 wrong "limit_needs_each" "\-\-limit needs --each LOCATION$" 'write#2' -n 3 -- true
 wrong "each_of_an_unknown_function_is_reported_once" "no function is named 'nosuch'" --each nosuch --signal 14 -- "$victims/reentrant"
 wrong "a_check_that_always_fails_is_noticed" "\-\-check fails for a run without a signal" --signal ALRM --each write --check false -- true

@@ -102,7 +102,7 @@ probe work --args --stack --limit 3 -- "$victims/probed" 1 10 &&
 ok arguments_stack_and_thread_are_those_of_the_hit $?
 
 timeout 60 "$trapline" record -o "$tmp/file" --break work --mechanism probe --args --limit 5 -- "$victims/probed" 1 1000 >"$tmp/out" 2>"$tmp/err" &&
-	"$trapline" report "$tmp/file" --as jsonl >"$tmp/out" 2>"$tmp/err" &&
+	"$trapline" report "$tmp/file" --as json >"$tmp/out" 2>"$tmp/err" &&
 	summary '($hits | length) == 5 and [$hits[].args.n] == [0, 1, 2, 3, 4] and .mechanism == "probe" and .sites_probe + .sites_trap == 1'
 ok a_recording_has_the_same_hits $?
 

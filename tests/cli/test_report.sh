@@ -268,8 +268,5 @@ ok "record_help_shows_the_options_of_both_kinds" $?
 wrong_record "args_need_break" "--args needs --break" -o "$tmp/x" -p "$counter" shared_counter --args
 wrong_record "from_is_not_for_calls" "--from cannot be combined with --break" -o "$tmp/x" -p "$counter" \
 	--break main --from main
-"$trapline" report "$file" -a jsonl >"$tmp/out" 2>"$tmp/err" && cp "$tmp/out" "$tmp/old" &&
-	report "$file" --as json && cmp -s "$tmp/old" "$tmp/out"
-ok "the_old_names_of_the_form_are_accepted" $?
 
 finished

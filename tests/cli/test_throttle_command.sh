@@ -175,10 +175,6 @@ throttle --cpu 1% --for 0.3 -- sh -c 'i=0; while [ $i -lt 1500000 ]; do i=$((i +
 [ $? = 0 ] && grep -q '^trapline throttle: note: the budget is lifted; waiting for sh (process [0-9]*) to end$' "$tmp/err"
 ok "for_lifts_the_budget_of_a_command_which_continues" $?
 
-throttle --count page-faults=1e6/s --threads 'spin*' --each --cpu 90% -- true
-[ $? = 2 ] && grep -q -- '--thread cannot be combined with --counter' "$tmp/err"
-ok "old_names_of_options_are_understood" $?
-
 # --- processes that cannot be reached ---
 
 sh -c 'true & exec sleep 20' &

@@ -178,10 +178,6 @@ watch -p "$counter" --list shared_counter private_counter --json
 	watch -p "$counter" -l shared_counter --json && [ "$(jq -r .name "$tmp/out")" = shared_counter ]
 ok "list_is_a_flag_and_takes_several_patterns" $?
 
-watch -p "$counter" shared_counter --on wr --rotate 10ms --limit 2 --json
-[ $? = 0 ] && summary '.delivered == 2' && watch --help && ! grep -q 'rotate\|--at[ =]\|--watch' "$tmp/out"
-ok "old_names_are_accepted_and_not_listed" $?
-
 start execer
 : >"$tmp/out"
 watch -p "$pid" shared_counter --json &

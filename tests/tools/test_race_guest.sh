@@ -64,7 +64,7 @@ for mode in seccomp seccomp_child; do
 	ok "$mode: the program is let go before it forbids our calls" $?
 	holds '.[-1].processes_failed == 1' && grep -q '^trapline race: note: 1 of [12] processes were searched only in part: a seccomp filter forbids system calls of the detector$' "$tmp/err"
 	ok "$mode: and that is said" $?
-	race --sweep --time 1 -- "$victims/race_guest" $mode
+	race --sweep --for 1 -- "$victims/race_guest" $mode
 	ok "$mode: from a sweep, too" $?
 	holds '.[-1].stalls > 0 and .[-1].processes_failed > 0'
 	ok "$mode: which held it until then" $?
@@ -244,7 +244,7 @@ searched_until '.[-1].stalls > 0' --overhead 20% -- "$victims/race_right" mutex
 there=$(jq -s '.[-1].sites_total' "$tmp/races.json")
 holds '.[-1] | .sites_total > 20 and .sites_covered <= .sites_total'
 ok "and says how many accesses there are, by the timer as well" $?
-race --sweep --time 1 -- "$victims/race_right" mutex 0.3
+race --sweep --for 1 -- "$victims/race_right" mutex 0.3
 # A sweep leaves out some, and has the calls of libc.
 holds ".[-1].sites_total | . > $there / 4 and . < $there * 4"
 ok "about as many as a sweep lists" $?
@@ -293,7 +293,7 @@ wrong "an argument that is not an option" \
 	"^trapline race: unexpected argument 'x': give the command after --$" x -- true
 wrong "a static program is refused, with the remedy" 'statically' -- "$victims/race_static"
 
-timeout 20 "$trapline" race --grade b --delay 1ms -- true 2>"$tmp/err"
+timeout 20 "$trapline" race --grade B --delay 1ms -- true 2>"$tmp/err"
 exactly 'no race found in [0-9.]+ s: 0 stalls at 0 sites, none lost' &&
 	exactly 'this run shows nothing: too short, or never two threads at the same time'
 ok "a program with one thread: it says that nothing could be found" $?

@@ -104,7 +104,7 @@ ok 'SARIF: a related location where it was allocated' $?
 race --heap -- "$victim" churn 1
 [ $? = 0 ] && holds '.[-1] | .races == 0 and .counters.heap_lost_blocks == 0'
 ok 'blocks of a thread of its own: nothing is reported, nothing lost' $?
-race --heap --sweep --time 1 -- "$victims/race_right" mutex 0.2
+race --heap --sweep --for 1 -- "$victims/race_right" mutex 0.2
 [ $? = 0 ] && holds '.[-1] | .races == 0 and .sites_covered > 0'
 ok 'with --sweep' $?
 for mode in forks exec many_threads small_stacks jumps; do

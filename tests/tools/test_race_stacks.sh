@@ -49,7 +49,7 @@ for room in $((signal + 1536)) $((signal + 2048)) $((signal + 4096)) $((2 * sign
 	many "$room bytes left, searched from outside" "$ours > 0" attached room $room
 done
 many "$((signal + 4096)) bytes left, in a sweep" '.[-1].type == "summary"' \
-	race --sweep --time 1 -- "$victims/race_stacks" room $((signal + 4096)) 0.3
+	race --sweep --for 1 -- "$victims/race_stacks" room $((signal + 4096)) 0.3
 
 # Just enough to be held, but not for a handler of the program on top of that.
 many "signals of the program, where there is just room for a stall" '.[-1].stalls > 0' \

@@ -146,12 +146,6 @@ ok "--until-covered alone is refused" $?
 timeout 20 "$trapline" race --sweep --for x -- true >"$tmp/out" 2>"$tmp/err"
 [ $? = 2 ] && grep -q "^trapline race: invalid --for 'x': expected a time" "$tmp/err"
 ok "a time that is not one" $?
-timeout 20 "$trapline" race --sweep --time 10ms --json -- true >"$tmp/races.json" 2>"$tmp/err"
-[ $? = 0 ] && holds '.[-1].type == "summary" and .[-1].runs > 0'
-ok "--time is an old name of --for" $?
-timeout 20 "$trapline" race --help >"$tmp/out"
-! grep -q -e --time -e --from "$tmp/out"
-ok "which is not listed" $?
 # A run that hangs on is cut off, with what it has started; others are not.
 race --sweep --for 0.5 -- sh -c "trap '' TERM; sleep 300.0417 & sleep 300.0417; sleep 301.0417"
 [ $? = 0 ] && holds '.[-1].runs == 1 and .[-1].runs_cut == 1' && grep -q 'run 1 is considered hung, [0-9]* s after --for: its processes get SIGTERM' "$tmp/err"

@@ -50,7 +50,7 @@ started_programs() {
 		says 'watchpoints on the CPUs'
 		ok $? "$mode: by watches of the CPUs"
 	done
-	found write_write --sweep --time 4
+	found write_write --sweep --for 4
 	ok $? "write_write is found by a sweep"
 	for mode in mutex release_acquire lock_free_stack; do
 		for seconds in 4 8 16; do
