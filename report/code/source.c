@@ -140,20 +140,11 @@ char *source_statement_in(FILE *stream, int line)
 	return NULL;
 }
 
-static enum source_says what_statement_says(const char *statement)
+enum source_says source_statement_says(const char *statement)
 {
 	if (!statement)
 		return SOURCE_UNKNOWN;
 	return source_names_atomic(statement) ? SOURCE_ATOMIC : SOURCE_PLAIN;
-}
-
-enum source_says source_says_in(FILE *stream, int line)
-{
-	char *statement = source_statement_in(stream, line);
-	enum source_says says = what_statement_says(statement);
-
-	free(statement);
-	return says;
 }
 
 static bool is_name(char c)
@@ -407,7 +398,7 @@ enum source_says source_says(struct symbols *s, uint64_t address, int line)
 {
 	BUSY;
 	char *statement = source_statement(s, address, line);
-	enum source_says says = what_statement_says(statement);
+	enum source_says says = source_statement_says(statement);
 	FILE *f = says == SOURCE_PLAIN ? open_source(s, address) : NULL;
 
 	if (f && source_uses_atomic_macro(f, statement))

@@ -16,13 +16,13 @@ enum source_says {
 };
 
 /*
- * Of the statement that line (from 1) is part of, with a #pragma before it: does it name something
- * atomic or volatile? Comments do not count. The stream is read on from where it stands.
+ * The text of the statement that line (from 1) is part of, with a #pragma before it and without comments, to be freed;
+ * NULL: there is no such line. The stream is read on from where it stands.
  */
-enum source_says source_says_in(FILE *stream, int line);
-
-/* The text of that statement, without its comments, to be freed; NULL: there is no such line. */
 char *source_statement_in(FILE *stream, int line);
+
+/* Does it name something atomic or volatile? NULL: that is unknown. */
+enum source_says source_statement_says(const char *statement);
 
 /* Is a macro used there that the stream defines as something atomic? */
 bool source_uses_atomic_macro(FILE *stream, const char *statement);
@@ -45,7 +45,7 @@ struct source_store {
 void source_store_in(const char *statement, struct source_store *out);
 
 /*
- * As source_says_in(), of the code at an address. The file is looked for where it was compiled and, if the tree
+ * source_statement_says() of the code at an address. The file is looked for where it was compiled and, if the tree
  * has been moved since, by the end of its name in the folders above the object.
  */
 enum source_says source_says(struct symbols *s, uint64_t address, int line);
