@@ -392,7 +392,9 @@ static int refuse_loader(struct injection *in, int err)
 {
 	return injection_refuse(
 		in, err, "cannot start a thread in it: %s%s", strerror(-err),
-		err == -EAGAIN ? "; its limit of processes or that of its group is reached" : "");
+		err == -EAGAIN ?
+			"; its limit of processes, or that of its group, is reached: raise it by prlimit --nproc" :
+			"");
 }
 
 static int inject_into(struct injection *in, struct held_thread *t, int object)

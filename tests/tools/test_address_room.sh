@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 # test_address_room.sh TRAPLINE VICTIMS - a process with a limit of its address space (RLIMIT_AS): a tool that
 # has no room is refused before it touches anything, and one that has takes no more than it asks for. The same
-# for limits of locked memory and of descriptors. TAP.
+# for limits of locked memory, of descriptors and of processes. TAP.
 
 # shellcheck source=tests/cli/tap.sh disable=SC1091,SC2034,SC2154 # shared with it
 . "$(dirname "$0")/../cli/tap.sh"
+# shellcheck source=tests/other_user.sh disable=SC1091
+. "$(dirname "$0")/../other_user.sh"
 command=flow
 
 # start KIB SECONDS: a program with that limit.
@@ -133,6 +135,23 @@ attach heap --for 0.5
 ok 'heap attaches where 1024 may be' $?
 kill "$target"
 wait "$target" 2>/dev/null
+
+# A limit of processes: no thread of ours can be there.
+if lend "$victims/born_blocked"; then
+	# Of a user that has no other process: those of a user count together.
+	prlimit --nproc=1:1 setpriv --reuid=64017 --regid=64017 --clear-groups "$lent/born_blocked" mask 60 >"$tmp/target" &
+	target=$!
+	started="$started $target"
+	sleep 0.5
+	attach heap --for 1
+	[ $? = 2 ] && grep -q 'cannot start a thread in it: .*: raise it by prlimit --nproc$' "$tmp/err" &&
+		! grep -v born_blocked "/proc/$target/maps" | grep -q trapline && kill -0 "$target"
+	ok 'heap is refused where no thread may be added' $?
+	kill "$target"
+	wait "$target" 2>/dev/null
+else
+	skip 'heap is refused where no thread may be added' "$not_lent"
+fi
 
 start unlimited 60
 attach break work --mechanism probe --summary --for 0.3
