@@ -3,7 +3,6 @@
 #include "cli/inject/inject_loader.h"
 
 #include <errno.h>
-#include <linux/close_range.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 	 CLONE_SYSVSEM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 #define CODE_BYTES 4096u
 #define LOADER_BYTES (RETURN_BYTES + CODE_BYTES)
-#define STANDARD_FILES 3
 
 /*
  * rbx is the address of a word that the kernel sets while the new thread is there, and r12 that of the way back. The
@@ -44,14 +42,32 @@ __asm__(".pushsection .rodata\n"
 	"	xor %edi, %edi\n"
 	"	mov $60, %eax\n"
 	"	syscall\n"
+	"loader_code_table:\n"
+	"	xor %edi, %edi\n"
+	"	mov $-1, %esi\n"
+	"	mov $2, %edx\n"	  /* CLOSE_RANGE_UNSHARE */
+	"	mov $436, %eax\n" /* close_range */
+	"	syscall\n"
+	"	test %eax, %eax\n"
+	"	js 4f\n"
+	"	mov $3, %r8d\n"
+	"3:	xor %edi, %edi\n"
+	"	mov $291, %eax\n" /* epoll_create1 */
+	"	syscall\n"
+	"	test %eax, %eax\n"
+	"	js 4f\n"
+	"	dec %r8d\n"
+	"	jnz 3b\n"
+	"	xor %eax, %eax\n"
+	"4:	ret\n"
 	"loader_code_end:\n"
 	".popsection\n");
 
-extern const uint8_t loader_code[], loader_code_exit[], loader_code_end[];
+extern const uint8_t loader_code[], loader_code_exit[], loader_code_table[], loader_code_end[];
 
-static uint64_t code_at(const struct loader *l)
+static uint64_t code_of(const struct loader *l, const uint8_t *part)
 {
-	return l->mapped + RETURN_BYTES;
+	return l->mapped + RETURN_BYTES + (uint64_t)(part - loader_code);
 }
 
 static int map_code(struct loader *l)
@@ -62,19 +78,19 @@ static int map_code(struct loader *l)
 	if (at < 0)
 		return (int)at;
 	l->mapped = (uint64_t)at;
-	return pwrite(l->waits->memory_fd, loader_code, n, (off_t)code_at(l)) == (ssize_t)n ?
+	return pwrite(l->waits->memory_fd, loader_code, n, (off_t)code_of(l, loader_code)) ==
+			       (ssize_t)n ?
 		       0 :
 		       -EFAULT;
 }
 
-static void unmap_all(struct loader *l)
+static void unmap_code(struct loader *l)
 {
 	const uint64_t code[6] = { l->mapped, LOADER_BYTES };
 
 	if (l->mapped)
 		held_syscall(l->waits, SYS_munmap, code);
 	l->mapped = 0;
-	held_unmap_stack(l->waits, &l->thread.stack);
 }
 
 /* The new thread is stopped too, before its first instruction, as ptrace(2) has it. Its number or -errno. */
@@ -86,7 +102,7 @@ static long make_thread(struct loader *l, uint64_t word)
 	return_for_syscall(l->waits, &regs);
 	regs.r12 = return_way_back(l->waits);
 	regs.rbx = word;
-	regs.rip = code_at(l);
+	regs.rip = code_of(l, loader_code);
 	return held_clone(l->waits, &regs, args);
 }
 
@@ -103,8 +119,10 @@ static int take_thread(struct loader *l, pid_t tid)
 	t->gadgets = l->waits->gadgets;
 	t->timeout.fd = -1;
 	t->mapped = l->mapped;
+	/* Below a quarter of that of the thread that waits, which uses none of it. */
+	t->stack = l->waits->stack - HELD_STACK_BYTES / 4;
 	t->is_loader = true;
-	err = held_take_new(t, code_at(l) + (uint64_t)(loader_code_exit - loader_code));
+	err = held_take_new(t, code_of(l, loader_code_exit));
 	return err ? err : return_write(t);
 }
 
@@ -114,13 +132,11 @@ static int take_thread(struct loader *l, pid_t tid)
  */
 static int own_table(struct loader *l)
 {
-	const uint64_t all[6] = { 0, ~0u, CLOSE_RANGE_UNSHARE };
-	const uint64_t flags[6] = { 0 };
-	long err = held_syscall(&l->thread, SYS_close_range, all);
+	const uint64_t none[4] = { 0 };
+	uint64_t result = 0;
+	const int err = held_call(&l->thread, code_of(l, loader_code_table), none, &result);
 
-	for (int i = 0; err >= 0 && i < STANDARD_FILES; i++)
-		err = held_syscall(&l->thread, SYS_epoll_create1, flags);
-	return err < 0 ? (int)err : 0;
+	return err ? err : (int)result;
 }
 
 int loader_begin(struct loader *l, struct held_thread *t)
@@ -133,7 +149,7 @@ int loader_begin(struct loader *l, struct held_thread *t)
 	int err = word ? map_code(l) : -EFAULT;
 	const long tid = err ? err : make_thread(l, word);
 	if (tid < 0) {
-		unmap_all(l);
+		unmap_code(l);
 		return (int)tid;
 	}
 	err = take_thread(l, (pid_t)tid);
@@ -154,6 +170,6 @@ void loader_end(struct loader *l)
 	if (t->is_lost)
 		held_let_go(l->waits);
 	else
-		unmap_all(l);
+		unmap_code(l);
 	t->tid = 0;
 }

@@ -33,7 +33,6 @@
 #define CALL_TIMEOUT_MS 60000
 #define STOP_TIMEOUT_MS 500
 #define STARVED_WAITS 40 /* of those */
-#define STACK_BYTES (1u << 20)
 #define ARGUMENT_BYTES 4096u
 /*
  * Zeros above the call, with the frame pointer among them: an unwinder finds no caller
@@ -363,13 +362,11 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 	return -EAGAIN;
 }
 
-void held_unmap_stack(struct held_thread *t, uint64_t *stack)
+static void unmap_stack(struct held_thread *t)
 {
-	const uint64_t args[6] = { *stack, STACK_BYTES };
+	const uint64_t args[6] = { t->stack, HELD_STACK_BYTES };
 
-	if (*stack)
-		held_syscall(t, SYS_munmap, args);
-	*stack = 0;
+	held_syscall(t, SYS_munmap, args);
 }
 
 /* The called function continues and returns by itself; the mapping stays. */
@@ -452,8 +449,8 @@ void held_end(struct held_thread *t)
 	/* This comes first: once its registers are set, nothing in the target could restore it. */
 	if (t->errno_at && t->has_run && !t->is_lost)
 		pwrite(t->memory_fd, &t->errno_saved, sizeof(int), (off_t)t->errno_at);
-	if (!t->is_lost)
-		held_unmap_stack(t, &t->stack);
+	if (t->stack && !t->is_lost)
+		unmap_stack(t);
 	if (t->is_lost) {
 		let_lost_go(t);
 		return;
@@ -504,7 +501,7 @@ static int map_stack(struct held_thread *t)
 
 	if (err || t->stack)
 		return err;
-	long at = held_map(t, STACK_BYTES, PROT_READ | PROT_WRITE);
+	long at = held_map(t, HELD_STACK_BYTES, PROT_READ | PROT_WRITE);
 	if (at < 0)
 		return (int)at;
 	t->stack = (uint64_t)at;
@@ -513,12 +510,12 @@ static int map_stack(struct held_thread *t)
 
 static uint64_t argument_at(const struct held_thread *t)
 {
-	return t->stack + STACK_BYTES - ARGUMENT_BYTES;
+	return t->stack + HELD_STACK_BYTES - ARGUMENT_BYTES;
 }
 
 static uint64_t result_at(const struct held_thread *t)
 {
-	return t->stack + STACK_BYTES - sizeof(struct return_result);
+	return t->stack + HELD_STACK_BYTES - sizeof(struct return_result);
 }
 
 uint64_t held_write(struct held_thread *t, const void *bytes, size_t n)

@@ -17,6 +17,7 @@
 #include <sys/user.h>
 
 #define HELD_XSTATE_MAX 16384
+#define HELD_STACK_BYTES (1u << 20)	 /* of calls */
 #define TRAP_BIT (1ull << (SIGTRAP - 1)) /* of SIGTRAP, in a signal mask */
 
 struct held_thread {
@@ -78,9 +79,6 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 
 /* Maps n bytes in the process. Their address, or -errno. */
 long held_map(struct held_thread *t, size_t n, int protection);
-
-/* The stack of calls, of this thread or of one that has ended. */
-void held_unmap_stack(struct held_thread *t, uint64_t *stack);
 
 /* held_syscall() of clone(2), with these registers: the new thread is stopped before its first instruction. */
 long held_clone(struct held_thread *t, struct user_regs_struct *regs, const uint64_t args[6]);
