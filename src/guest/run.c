@@ -16,7 +16,6 @@
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
-#include "event/aim.h"
 #include "guest/environment.h"
 #include "guest/outside.h"
 #include "guest/own_files.h"

@@ -21,7 +21,6 @@
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
-#include "event/aim.h"
 #include "record/share_head.h"
 
 /* From <linux/fcntl.h>, which does not go with <fcntl.h>. */

@@ -25,7 +25,6 @@
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
-#include "event/aim.h"
 #include "event/event.h"
 #include "race/race.h"
 #include "race/race_budget.h"
