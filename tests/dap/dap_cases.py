@@ -106,6 +106,14 @@ def locals_of(folder, *options):
     return victim(program=program), path
 
 
+def built_victim(folder, compiler, option, name):
+    """A victim of tests/victims, started, and the path of its source."""
+    path = os.path.join(source, "tests/victims", name)
+    program = os.path.join(folder, os.path.splitext(os.path.basename(path))[0])
+    subprocess.run([compiler, "-g", option, "-o", program, path], check=True)
+    return victim(program=program), path
+
+
 def logged(c, path, text, message):
     """The lines of a logpoint at the line with the text, once it is verified; None: it is not, with a cause."""
     line = line_of(text, path)
@@ -154,11 +162,9 @@ def parts_of_moment(row):
 
 @case
 def memory_is_that_of_the_hit_whatever_comes_behind_it(calls):
-    path = os.path.join(source, "tests/victims/values/moment.c")
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "moment")
-        subprocess.run(["gcc", "-g", "-O1", "-o", program, path], check=True)
-        c = attached(victim(program=program))
+        program, path = built_victim(folder, "gcc", "-O1", "values/moment.c")
+        c = attached(program)
         message = "at {n} {p->seq} {p->next->seq} {p->next->next->next->seq} {counter} {first.next->seq} "
         message += "{p->text} {p->name} {h->list->name} {last} {large.name} {first.text} {p->low}"
         row = rows(c.set_lines(path, [{"line": line_of("the point", path), "logMessage": message}]))[0]
@@ -178,11 +184,9 @@ def memory_is_that_of_the_hit_whatever_comes_behind_it(calls):
 
 @case
 def a_method_has_its_members_and_conditions_have_its_locals(calls):
-    path = os.path.join(source, "tests/victims/line_locals.cc")
     with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "line_locals")
-        subprocess.run(["g++", "-g", "-O0", "-o", program, path], check=True)
-        c = attached(victim(program=program))
+        program, path = built_victim(folder, "g++", "-O0", "line_locals.cc")
+        c = attached(program)
         message = "at {rounds} {count} {twice} {item.price} {item}"
         line = line_of("in the loop", path)
         row = rows(c.set_lines(path, [{"line": line, "logMessage": message, "condition": "i == 1"}]))[0]
