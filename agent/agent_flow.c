@@ -65,7 +65,7 @@ int agent_flow_let_go(void)
 
 static void flow_replaced(void)
 {
-	ask_to_end(LATE_CALLS_REPLACED);
+	ask_to_end(RUN_REPLACED_TRAP);
 }
 
 static int flow_arm(void *shared, int is_late)

@@ -189,7 +189,7 @@ static void throttle_leave(void *shared)
 
 static void throttle_replaced(void)
 {
-	agent_throttle_rest(LATE_CALLS_REPLACED);
+	agent_throttle_rest(RUN_REPLACED_TRAP);
 }
 
 static int throttle_give(void)

@@ -337,7 +337,7 @@ static int late_tick(uint64_t passed_ns)
 		own_thread_shuts();
 		late.has_trap = false;
 		snprintf(region->why_unwatched, sizeof(region->why_unwatched), "%s",
-			 LATE_CALLS_REPLACED);
+			 RUN_REPLACED_TRAP);
 		counter_add(&region->counters[HEAP_UNWATCHED], 1u);
 	}
 	if (!atomic_get(&heap_is_over))

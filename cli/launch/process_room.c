@@ -19,14 +19,14 @@
 #include <string.h>
 
 #include "base/lines.h"
+#include "base/own_fd.h"
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */
-/* Of the events of flow and heap: src/flow/flow_watch.c, src/heap/heap_watch.c. */
-#define LOWEST_FD 600u
-#define EVENTS 5u /* in a thread, at most */
+/* Of flow or heap in a thread, at most: src/flow/flow_watch.c, src/heap/heap_watch.c. */
+#define EVENTS 5u
 
 /*
  * Measured in a program with one thread, without what malloc(3) takes for a thread of ours if there is room.
@@ -134,7 +134,7 @@ static int check_descriptors(const char *command, pid_t pid, const char *option)
 	    !program_status(pid, pid, "Threads", threads, sizeof(threads)))
 		return CLI_OK;
 	const uint64_t limit = limit_of(pid, "Max open files", true);
-	const uint64_t need = LOWEST_FD + EVENTS * strtoull(threads, NULL, 10);
+	const uint64_t need = OWN_FD_OF_EVENTS + EVENTS * strtoull(threads, NULL, 10);
 	if (limit >= need)
 		return CLI_OK;
 	return cli_wrong(command,

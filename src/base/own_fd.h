@@ -11,6 +11,9 @@
 /* They are from this number on, where the limit of the process permits it. 0: anywhere. */
 extern int own_fd_lowest;
 
+/* What it is for a tool that opens events in each thread: below, all numbers are the program's. */
+#define OWN_FD_OF_EVENTS 600
+
 /* A descriptor, or -errno, which passes through. */
 int own_fd_up(int fd);
 /* open(2) with O_CLOEXEC. The descriptor or -errno. */

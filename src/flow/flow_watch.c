@@ -33,7 +33,6 @@
 #include "trap/install.h"
 
 #define WATCHES 4u
-#define LOWEST_FD 600 /* below it all descriptors are the program's */
 #define KEPT 128u
 #define TRAP_NS 10000u /* until our handler runs, and after it */
 
@@ -372,7 +371,7 @@ uint32_t flow_watch_start(void)
 
 	if (trap_install())
 		return 0;
-	own_fd_lowest = LOWEST_FD;
+	own_fd_lowest = OWN_FD_OF_EVENTS;
 	owner = sys_getpid();
 	while (count < WATCHES &&
 	       !moved_watch_open(&watches[count].moved, on_watch, &watches[count]))

@@ -13,10 +13,6 @@
 
 #include <stdbool.h>
 
-/* Why a tool has ended, see run.h. */
-#define LATE_CALLS_REPLACED \
-	"the program replaced the handler of SIGTRAP by a system call of its own"
-
 struct late_calls {
 	/*
 	 * Takes SIGTRAP, as signals_take_marked() and trap_install(), and the program's calls before that. Where libc

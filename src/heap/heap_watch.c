@@ -43,7 +43,6 @@
 #define WATCHES 3u /* of the four registers; one is for others */
 #define CHOSEN 1u
 #define LIBC_PARTS 2u
-#define LOWEST_FD 600	/* below it all descriptors are the program's */
 #define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
 #define LINE 64u
 #define VECTOR_LEAST 16u
@@ -462,7 +461,7 @@ int heap_watch_start(void)
 
 	backwards = dlsym(RTLD_DEFAULT, "memrchr");
 	find_libc();
-	own_fd_lowest = LOWEST_FD;
+	own_fd_lowest = OWN_FD_OF_EVENTS;
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
 		/* After heap_watch_end() they are there, and opened when they are needed. */

@@ -234,7 +234,7 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.observer = region->share.observer;
 	if (race.observer && sys2(SYS_kill, race.observer, 0) == -ESRCH)
 		race.observer = 0;
-	own_fd_lowest = RACE_LOWEST_FD;
+	own_fd_lowest = OWN_FD_OF_EVENTS;
 	race_watch_choose();
 	int err = flags & RACE_IS_LATE ? race_watch_have_descriptors() : 0;
 	err = err ? failed_at(RACE_STEP_DESCRIPTORS, err) : open_all();

@@ -2,6 +2,8 @@
 /* race_words.c - see race_words.h. */
 #include "record/race_words.h"
 
+#include "record/share_head.h"
+
 const char *const race_names[] = {
 	"type",	      "grade",	  "kind",	 "first", "second", "address",
 	"size",	      "variable", "memory",	 "heap",  "old",    "new",
@@ -123,8 +125,7 @@ const char *race_step_name(uint32_t step)
 			"there are not enough file descriptors (5 per thread are needed)",
 		[RACE_STEP_UNWATCHED] =
 			"trapline did not respond for a minute; the agent assumed it had exited",
-		[RACE_STEP_REPLACED] =
-			"the program replaced the handler of SIGTRAP by a system call of its own",
+		[RACE_STEP_REPLACED] = RUN_REPLACED_TRAP,
 		[RACE_STEP_FILTER_UNKNOWN] =
 			"/proc/self/status is not readable there, so a seccomp filter cannot be "
 			"excluded (mount proc at /proc)",

@@ -37,6 +37,9 @@ enum run_state {
 	RUN_ENDED,    /* the process is as it was */
 };
 
+/* Why one ends by itself, as `why` and as a step of race say it. */
+#define RUN_REPLACED_TRAP "the program replaced the handler of SIGTRAP by a system call of its own"
+
 /* The first data behind the head of such a run. */
 struct run_words {
 	uint32_t state; /* enum run_state */

@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "core/create.h"
@@ -283,11 +284,11 @@ int race_watch_have_descriptors(void)
 {
 	struct task_list list = { 0 };
 	if (!race_watch->is_of_threads) {
-		event_limit_raise(RACE_LOWEST_FD + RACE_SLOTS * THREADS_FEW);
+		event_limit_raise(OWN_FD_OF_EVENTS + RACE_SLOTS * THREADS_FEW);
 		return 0;
 	}
 	int err = tasks_read(race.pid, &list);
-	size_t needed = RACE_LOWEST_FD + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
+	size_t needed = OWN_FD_OF_EVENTS + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
 
 	tasks_free(&list);
 	if (!err && event_limit_raise(needed + THREADS_MORE * (RACE_SLOTS + RACE_TIMERS)))

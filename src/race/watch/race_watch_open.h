@@ -3,8 +3,6 @@
 #ifndef RACE_WATCH_OPEN_H
 #define RACE_WATCH_OPEN_H
 
-#define RACE_LOWEST_FD 600 /* below it all descriptors are the program's */
-
 /* Sets race_watch, by what trapline has opened and this process may have. */
 void race_watch_choose(void);
 /* 0: the process may open as many descriptors as it takes; or -errno. */
