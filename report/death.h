@@ -44,7 +44,7 @@ const struct run_frame *death_frame(const struct death *d);
 void death_sender_text(const struct death *d, char *text, size_t n);
 void death_print_text(const struct death *d, bool has_color, FILE *f);
 void death_print_json(const struct death *d, FILE *f);
-/* From such a line, whose strings it points to. false: it is none. */
+/* From such a line, whose strings it points to. false: the line is another one. */
 bool death_read_json(const json_t *j, struct death *out);
 /* As SARIF: the rule of all deaths, which is the one of that number in the list; a result. */
 json_t *death_sarif_rule(void);

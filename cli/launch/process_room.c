@@ -5,8 +5,8 @@
  *
  * Memory without a page counts, too. Without the question a tool fails halfway, and what it has mapped by
  * then takes the room from the program, whose next malloc(3) fails. In a process that locks all that it maps,
- * that is locked as well; the kernel tells nobody else whether it does, but then most is. An event takes a descriptor in each
- * thread: it has a high number, for the low ones are the program's, which may count on all of them.
+ * that is locked as well. The kernel does not tell other processes whether it does, but then most of it is locked. An
+ * event takes a descriptor in each thread: it has a high number, for the low ones are the program's, which may count on all of them.
  */
 #include "cli/launch/process_room.h"
 

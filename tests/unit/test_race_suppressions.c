@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_race_suppressions.c - which races a suppression is for, and what is said of text that is none;
+ * test_race_suppressions.c - which races a suppression is for, and what is said of other text;
  * baselines too.
  */
 #include <errno.h>
