@@ -4,6 +4,7 @@
  * --verbose also the evidence of each feature, and what it costs.
  */
 #include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
 

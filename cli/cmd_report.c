@@ -2,6 +2,7 @@
 /* cmd_report.c - `trapline report FILE`: prints a recording in the chosen form. */
 #include "cli/cmd.h"
 #include "cli/code/report_code.h"
+#include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/terminal.h"

@@ -13,6 +13,7 @@
 #include "cli/launch/program.h"
 #include "cli/launch/target_lock.h"
 #include "cli/launch/uncovered.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/output.h"

@@ -2,7 +2,7 @@
 /* known_errors.c - see known_errors.h. */
 #include "cli/known_errors.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* opts.c - parse a table of options, and print it. */
 #include "cli/opts.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/terminal.h"
 #include "report/lang/near.h"
 

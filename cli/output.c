@@ -3,8 +3,8 @@
 #include "cli/output.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/process_name.h"
+#include "cli/message.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"
 

@@ -3,7 +3,7 @@
 #include "cli/watchdog.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/safe/busy.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "cli/act/core_file.h"
 #include "cli/act/snapshot.h"
 #include "cli/at/at.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/plural.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "cli/at/at_regs.h"
 #include "cli/at/at_step.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/opts.h"
 #include "report/code/code_sites.h"

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/at/at.h"
 #include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "report/safe/private_file.h"

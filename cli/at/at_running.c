@@ -3,8 +3,8 @@
 #include "cli/at/at_running.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 
 #include <errno.h>

@@ -14,6 +14,7 @@
 #include "cli/cmd.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "report/safe/private_file.h"

@@ -9,7 +9,7 @@
  */
 #include "cli/break/break_arm.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/targets.h"
 
 #include <errno.h>

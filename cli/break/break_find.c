@@ -2,7 +2,7 @@
 /* break_find.c - from what the user names to sites in code, and which of them are left out. */
 #include "cli/break/break_find.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/hit_frames.h"
 #include "cli/observe/session.h"
 #include "report/code/code_folded.h"

@@ -2,7 +2,7 @@
 /* break_go.c - see break_go.h. The register and the layout are those of ABIInternal on x86-64. */
 #include "cli/break/break_go.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/hit_memory.h"
 #include "report/code/code_sites_priv.h"
 #include "report/code/instruction.h"

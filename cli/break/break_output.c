@@ -6,7 +6,7 @@
 
 #include "cli/break/break_args.h"
 #include "cli/break/break_find.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/hit_frames.h"
 
 #include <stdlib.h>

@@ -12,9 +12,9 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/watchdog.h"
 #include "record/layout.h"
 #include "report/lang/condition_names.h"

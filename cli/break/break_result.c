@@ -2,7 +2,7 @@
 /* break_result.c - see break_result.h. */
 #include "cli/break/break_result.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/observe_settings.h"
 
 #if defined(__x86_64__)

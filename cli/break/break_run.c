@@ -12,7 +12,7 @@
 #include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
 #include "cli/break/break_trace.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/hit_copies.h"

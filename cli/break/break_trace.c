@@ -9,7 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/code/syscall_names.h"
 #include "report/run/run.h"
 

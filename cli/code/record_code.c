@@ -9,10 +9,10 @@
 #include "cli/code/record_code.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/code/kernel_code.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/inherited.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "record/code_layout.h"
 #include "report/safe/private_file.h"

@@ -2,7 +2,7 @@
 /* report_code.c - see report_code.h. */
 #include "cli/code/report_code.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/output.h"
 
 #include <errno.h>

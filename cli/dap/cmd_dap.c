@@ -2,6 +2,7 @@
 /* cmd_dap.c - `trapline dap`: its options, and how a client reaches it. */
 #include "cli/cmd.h"
 #include "cli/dap/dap_loop.h"
+#include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/watchdog.h"
 

@@ -7,10 +7,10 @@
  */
 #include "cli/dap/dap_child.h"
 
-#include "cli/cmd.h"
 #include "cli/dap/dap_hit.h"
 #include "cli/dap/dap_race.h"
 #include "cli/launch/inherited.h"
+#include "cli/message.h"
 #include "report/run/run.h"
 
 #include <errno.h>
@@ -122,9 +122,9 @@ bool dap_child_command(struct dap *d, char **words, bool gives_races, char *why,
 
 	if (!c)
 		return false;
-	cli_tell(keep_line, said);
+	cli_set_listener(keep_line, said);
 	int status = inherited_start("dap", words, end_with_session, NULL, &pid);
-	cli_tell(NULL, NULL);
+	cli_set_listener(NULL, NULL);
 	if (status) {
 		dap_child_close(c);
 		snprintf(why, n, "%s", said);

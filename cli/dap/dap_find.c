@@ -2,8 +2,8 @@
 /* dap_find.c - see dap_find.h. What cannot be is decided here, so that the answer has the cause. */
 #include "cli/dap/dap_find.h"
 
-#include "cli/cmd.h"
 #include "cli/dap/dap_point.h"
+#include "cli/message.h"
 #include "report/lang/condition_names.h"
 
 #include <errno.h>
@@ -143,11 +143,11 @@ int dap_find_expr(struct dap *d, const char *text, const char *access, struct wa
 	char said[DAP_WHY] = "";
 
 	set.on = !strcmp(access, "read") ? "r" : !strcmp(access, "readWrite") ? "rw" : "w";
-	cli_tell(keep_wrong, said);
+	cli_set_listener(keep_wrong, said);
 	int status = watch_expr_check(&set);
 	if (!status)
 		status = watch_expr_resolve(d->symbols, &set, out);
-	cli_tell(NULL, NULL);
+	cli_set_listener(NULL, NULL);
 	if (!status)
 		return 0;
 	snprintf(why, n, "%s", said);

@@ -8,12 +8,12 @@
 #include "cli/dap/dap_loop.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/dap/dap_arm.h"
 #include "cli/dap/dap_child.h"
 #include "cli/dap/dap_hit.h"
 #include "cli/dap/dap_request.h"
 #include "cli/dap/dap_target.h"
+#include "cli/message.h"
 #include "cli/watchdog.h"
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "report/run/run.h"
 
@@ -43,9 +44,9 @@ static bool open_target(struct dap *d, char *why, size_t n)
 	char said[DAP_WHY] = "";
 	uint64_t end;
 
-	cli_tell(keep_last, said);
+	cli_set_listener(keep_last, said);
 	int status = session_open_symbols(&session, &d->symbols);
-	cli_tell(NULL, NULL);
+	cli_set_listener(NULL, NULL);
 	if (status) {
 		snprintf(why, n, "%s", said);
 		return false;
@@ -171,9 +172,9 @@ static bool start_program(struct dap *d, const json_t *arguments, char **words, 
 	struct dap_child *c = dap_child_begin(d, why, n);
 	int status = CLI_NO;
 	if (c) {
-		cli_tell(keep_last, said);
+		cli_set_listener(keep_last, said);
 		status = start_command("dap", words, &d->pid);
-		cli_tell(NULL, NULL);
+		cli_set_listener(NULL, NULL);
 		if (status) {
 			dap_child_close(c);
 			snprintf(why, n, "%s", said);

@@ -15,6 +15,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/death_log.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"

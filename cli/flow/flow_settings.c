@@ -2,9 +2,9 @@
 /* flow_settings.c - see flow_settings.h. What cannot work is refused before the program starts. */
 #include "cli/flow/flow_settings.h"
 
-#include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "report/lang/expression.h"
 

@@ -14,6 +14,7 @@
 #include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/death_log.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"

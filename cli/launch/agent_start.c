@@ -10,13 +10,13 @@
 #include "cli/launch/process_room.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_file.h"
 #include "cli/launch/inherited.h"
 #include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
 #include "cli/launch/target_lock.h"
+#include "cli/message.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
 #include "cli/launch/death_log.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/observe/hit_frames.h"
 #include "report/code/copied_code.h"
 #include "report/safe/clean.h"

@@ -2,8 +2,8 @@
 /* inherited.c - see inherited.h. */
 #include "cli/launch/inherited.h"
 
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 
 #include <dirent.h>
 #include <errno.h>

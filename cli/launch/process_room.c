@@ -20,8 +20,8 @@
 
 #include "base/lines.h"
 #include "base/own_fd.h"
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */

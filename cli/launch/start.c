@@ -11,8 +11,8 @@
 #include "cli/launch/start.h"
 
 #include "base/own_proc.h"
-#include "cli/cmd.h"
 #include "cli/launch/inherited.h"
+#include "cli/message.h"
 
 #include <elf.h>
 #include <errno.h>

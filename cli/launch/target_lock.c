@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/own_thread_name.h"
-#include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "record/heap_region.h"
 
 #include <errno.h>

@@ -8,6 +8,7 @@
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/last.h"
 #include "cli/observe/observe.h"

@@ -2,7 +2,7 @@
 /* condition_option.c - see condition_option.h. */
 #include "cli/observe/condition_option.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* last.c - see last.h. */
 #include "cli/observe/last.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "report/code/code_sites.h"
 #include "report/safe/stream_fd.h"

@@ -8,9 +8,9 @@
 #include "cli/observe/observe.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start_search.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/watchdog.h"
 #include "report/run/writer.h"

@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/own_proc.h"
-#include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start.h"
 #include "cli/launch/start_search.h"
+#include "cli/message.h"
 #include "cli/watchdog.h"
 
 #include <trapline/trapline.h>

@@ -3,9 +3,9 @@
 #include "cli/observe/targets.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/process_name.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/observe/targets_find.h"
 
 #include <errno.h>

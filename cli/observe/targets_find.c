@@ -3,8 +3,8 @@
 #include "cli/observe/targets_find.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/observe/targets.h"
 #include "report/safe/clean.h"
 #include <trapline/trapline.h>

@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/process_room.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "cli/opts.h"
 #include "cli/patch/patch_plan.h"

@@ -2,7 +2,7 @@
 /* patch_plan.c - see patch_plan.h. */
 #include "cli/patch/patch_plan.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/patch/patch_scope.h"
 #include "report/run/run.h"
 

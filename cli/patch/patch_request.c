@@ -4,8 +4,8 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "cli/watchdog.h"
 #include "report/safe/clean.h"
 

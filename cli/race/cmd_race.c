@@ -11,6 +11,7 @@
 #include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/death_log.h"
+#include "cli/message.h"
 #include "cli/output.h"
 #include "cli/race/race_attach.h"
 #include "cli/race/race_focus.h"

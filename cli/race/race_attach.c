@@ -10,10 +10,10 @@
 #include "cli/race/race_attach.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 #include "record/race_words.h"
 
 #include <trapline/trapline.h>

@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
-#include "cli/cmd.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/message.h"
 
 #include <trapline/trapline.h>
 

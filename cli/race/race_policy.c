@@ -7,8 +7,8 @@
  */
 #include "cli/race/race_policy.h"
 
-#include "cli/cmd.h"
 #include "cli/known_errors.h"
+#include "cli/message.h"
 #include "report/plural.h"
 #include "report/race/race_baseline.h"
 #include "report/race/race_totals.h"

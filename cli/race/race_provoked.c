@@ -3,8 +3,8 @@
 #include "cli/race/race_provoked.h"
 
 #include "base/clock.h"
-#include "cli/cmd.h"
 #include "cli/launch/inherited.h"
+#include "cli/message.h"
 #include "cli/race/race_hang.h"
 #include "cli/watchdog.h"
 #include "report/plural.h"

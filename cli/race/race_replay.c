@@ -8,7 +8,7 @@
  */
 #include "cli/race/race_replay.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/run/run.h"
 
 #include <inttypes.h>

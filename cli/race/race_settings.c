@@ -2,7 +2,7 @@
 /* race_settings.c - the options of `trapline race`, and which of them go together. */
 #include "cli/race/race_settings.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "cli/race/race_launch.h"
 

@@ -2,7 +2,7 @@
 /* race_vary.c - see race_vary.h. */
 #include "cli/race/race_vary.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/race/race_focus.h"
 #include "report/run/run.h"
 

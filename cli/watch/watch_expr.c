@@ -6,7 +6,7 @@
 #include "cli/watch/watch_expr.h"
 
 #include "base/aligned.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/session.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"

@@ -2,7 +2,7 @@
 /* watch_frames.c - see watch_frames.h: the sites of the variable. */
 #include "cli/watch/watch_frames.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/dwarf/variables.h"
 #include "report/lang/frame_variable.h"
 

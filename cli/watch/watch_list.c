@@ -2,7 +2,7 @@
 /* watch_list.c - `trapline watch --list`: the variables and members that match patterns. */
 #include "cli/watch/watch_list.h"
 
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"
 #include "report/lang/expression.h"

@@ -4,7 +4,7 @@
 
 #include "base/aligned.h"
 #include "base/clock.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* watch_objects_arm.c - the events of `trapline watch --from`, and the sums at its end. */
 #include "base/clock.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/watch/watch_frames.h"
 #include "cli/watch/watch_objects.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* watch_objects_find.c - --from, --until and EXPR: the functions, the registers and the offsets. */
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/watch/watch_objects.h"
 
 #include <ctype.h>

@@ -6,7 +6,7 @@
  * of the run. Then the record of the call is read, the register moved, and the thread goes on.
  */
 #include "base/clock.h"
-#include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/watch/watch_objects.h"
 
 #include <errno.h>

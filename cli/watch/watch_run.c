@@ -2,8 +2,8 @@
 /* watch_run.c - see watch_run.h: one expression, several that share the registers, or objects. */
 #include "cli/watch/watch_run.h"
 
-#include "cli/cmd.h"
 #include "cli/launch/start.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/event_stats.h"
 #include "cli/observe/hit_copies.h"

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/message.h"
 #include "cli/observe/condition_option.h"
 #include "cli/observe/session.h"
 #include "cli/watch/watch_expr.h"
