@@ -88,6 +88,17 @@ static int name_compare(const void *a, const void *b)
 }
 
 /* NULL: no memory. */
+static void code_inlined_forget(struct symbols *s)
+{
+	while (s->inlined) {
+		struct inlined_names *next = s->inlined->next;
+
+		free(s->inlined->name);
+		free(s->inlined);
+		s->inlined = next;
+	}
+}
+
 static const struct inlined_names *names_of(struct symbols *s, Dwfl_Module *mod)
 {
 	struct inlined_names *names = s->inlined;
@@ -109,18 +120,8 @@ static const struct inlined_names *names_of(struct symbols *s, Dwfl_Module *mod)
 		qsort(names->name, names->count, sizeof(*names->name), name_compare);
 	names->next = s->inlined;
 	s->inlined = names;
+	symbols_on_close(s, code_inlined_forget);
 	return names;
-}
-
-void code_inlined_forget(struct symbols *s)
-{
-	while (s->inlined) {
-		struct inlined_names *next = s->inlined->next;
-
-		free(s->inlined->name);
-		free(s->inlined);
-		s->inlined = next;
-	}
 }
 
 /* A plain name that no function has that was inlined. Of others this is not known. */

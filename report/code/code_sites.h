@@ -76,9 +76,6 @@ int code_lines_open(struct symbols *s, const char *file, bool is_path, struct co
 int code_lines_at(struct code_lines *lines, int line, struct code_sites *out, char *why, size_t n);
 void code_lines_close(struct code_lines *lines);
 
-/* What was remembered of the objects, at symbols_close(). */
-void code_inlined_forget(struct symbols *s);
-
 /* The site of an address, or NULL. */
 const struct code_site *code_sites_at(const struct code_sites *sites, uint64_t address);
 

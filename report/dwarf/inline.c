@@ -30,10 +30,9 @@ static int cached_compare(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-void symbols_frames_free(struct symbols *s)
+static void frames_free(struct symbols *s)
 {
 	tdestroy(s->frame_cache, free);
-	s->frame_cache = NULL;
 }
 
 static const char *inlined_name(struct symbols *s, Dwarf_Die *die)
@@ -145,6 +144,7 @@ size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, si
 			free(c);
 			return 1;
 		}
+		symbols_on_close(s, frames_free);
 	}
 	size_t count = c->count < n ? c->count : n;
 	memcpy(out, c->frames, count * sizeof(*out));

@@ -48,14 +48,11 @@ static void jit_forget(struct jit_map *map)
 	map->count = 0;
 }
 
-void jit_map_free(struct symbols *s)
+static void jit_map_free(struct symbols *s)
 {
-	if (!s->jit)
-		return;
 	jit_forget(s->jit);
 	free(s->jit->row);
 	free(s->jit);
-	s->jit = NULL;
 }
 
 /* The number that the process has in its own namespace, which is the last of its line. */
@@ -207,10 +204,14 @@ bool jit_map_place(struct symbols *s, uint64_t address, struct place *out)
 {
 	if (!s->pid)
 		return false;
-	if (!s->jit)
+	if (!s->jit) {
 		s->jit = calloc(1, sizeof(*s->jit));
-	const struct jit_row *row = s->jit ? jit_find(s->jit, address) : NULL;
-	if (!row && s->jit) {
+		if (!s->jit)
+			return false;
+		symbols_on_close(s, jit_map_free);
+	}
+	const struct jit_row *row = jit_find(s->jit, address);
+	if (!row) {
 		jit_read(s);
 		row = jit_find(s->jit, address);
 	}

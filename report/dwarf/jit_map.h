@@ -10,6 +10,5 @@
 
 /* Function and offset. False: the runtime has written no name for the address. */
 bool jit_map_place(struct symbols *s, uint64_t address, struct place *out);
-void jit_map_free(struct symbols *s);
 
 #endif

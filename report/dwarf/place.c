@@ -145,7 +145,7 @@ static int place_compare(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-void symbols_places_free(struct symbols *s)
+static void places_free(struct symbols *s)
 {
 	tdestroy(s->places, free);
 	s->places = NULL;
@@ -201,11 +201,13 @@ void symbols_place(struct symbols *s, uint64_t address, struct place *out)
 	}
 	*out = c->place;
 	if (s->place_count == CACHED_PLACES_MAX)
-		symbols_places_free(s);
-	if (tsearch(c, &s->places, place_compare))
-		s->place_count++;
-	else
+		places_free(s);
+	if (!tsearch(c, &s->places, place_compare)) {
 		free(c);
+		return;
+	}
+	s->place_count++;
+	symbols_on_close(s, places_free);
 }
 
 void symbols_data_place(struct symbols *s, uint64_t address, struct place *out)

@@ -113,6 +113,18 @@ static void take_shared(struct same_names *t)
 		qsort(t->by_symbol, t->count, sizeof(struct same_name *), by_symbol);
 }
 
+static void same_code_forget(struct symbols *s)
+{
+	while (s->same_names) {
+		struct same_names *t = s->same_names;
+
+		s->same_names = t->next;
+		free(t->names);
+		free(t->by_symbol);
+		free(t);
+	}
+}
+
 static struct same_names *names_of(struct symbols *s, Dwfl_Module *mod)
 {
 	struct same_names *t = s->same_names;
@@ -128,19 +140,8 @@ static struct same_names *names_of(struct symbols *s, Dwfl_Module *mod)
 	take_shared(t);
 	t->next = s->same_names;
 	s->same_names = t;
+	symbols_on_close(s, same_code_forget);
 	return t;
-}
-
-void same_code_forget(struct symbols *s)
-{
-	while (s->same_names) {
-		struct same_names *t = s->same_names;
-
-		s->same_names = t->next;
-		free(t->names);
-		free(t->by_symbol);
-		free(t);
-	}
 }
 
 static int note_definition(const struct die_visit *v, Dwarf_Die *die)

@@ -7,18 +7,14 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
-#include "report/code/code_sites.h"
 #include "report/dwarf/debuginfod.h"
-#include "report/dwarf/jit_map.h"
 #include "report/dwarf/symbols_priv.h"
-#include "report/dwarf/types_priv.h"
-#include "report/dwarf/unit.h"
 #include "report/dwarf/versions.h"
-#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 #include "report/safe/target_file.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -352,19 +348,22 @@ out_free:
 	return err;
 }
 
+void symbols_on_close(struct symbols *s, void (*forget)(struct symbols *s))
+{
+	size_t i = 0;
+
+	while (i < SYMBOLS_ON_CLOSE_MAX && s->on_close[i] && s->on_close[i] != forget)
+		i++;
+	assert(i < SYMBOLS_ON_CLOSE_MAX);
+	s->on_close[i] = forget;
+}
+
 void symbols_close(struct symbols *s)
 {
 	if (!s)
 		return;
-	symbols_places_free(s);
-	symbols_frames_free(s);
-	go_tables_free(s);
-	jit_map_free(s);
-	types_free(s->types);
-	unit_forget(s);
-	code_inlined_forget(s);
-	same_code_forget(s);
-	ada_forget(s);
+	for (size_t i = 0; i < SYMBOLS_ON_CLOSE_MAX && s->on_close[i]; i++)
+		s->on_close[i](s);
 	dwfl_end(s->dwfl);
 	if (s->has_memory)
 		close(s->memory_fd);

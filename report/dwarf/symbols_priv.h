@@ -18,6 +18,8 @@ struct mapping {
 	bool is_constant; /* nothing writes there, but a debugger or a patch */
 };
 
+#define SYMBOLS_ON_CLOSE_MAX 16 /* files that keep something in struct symbols: 9 */
+
 struct symbols {
 	/* Of a process whose code other symbols know: where each piece is in these. */
 	struct symbols *like;
@@ -60,6 +62,7 @@ struct symbols {
 	uint64_t *frames;
 	size_t frame_count;
 	size_t frame_max;
+	void (*on_close[SYMBOLS_ON_CLOSE_MAX])(struct symbols *s); /* NULL: no more */
 };
 
 /* Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned. */
@@ -100,9 +103,11 @@ bool symbols_moved(const struct symbols *s, uint64_t address, uint64_t *to);
 size_t symbols_unwind_moved(struct symbols *s, const uint64_t *regs, size_t reg_count,
 			    const unsigned char *stack, size_t stack_len, uint64_t sp,
 			    uint64_t *frames, size_t n);
-void symbols_places_free(struct symbols *s);
-void symbols_frames_free(struct symbols *s);
-void same_code_forget(struct symbols *s);
-void ada_forget(struct symbols *s);
+
+/*
+ * symbols_close() calls `forget`, while the objects still exist. A file that keeps something in s asks
+ * for it; a second call with the same function adds nothing.
+ */
+void symbols_on_close(struct symbols *s, void (*forget)(struct symbols *s));
 
 #endif

@@ -14,23 +14,10 @@
 #define NESTING_MAX 32	 /* of members within members: damaged DWARF may be a circle */
 #define VISITS_MAX 20000 /* of types in one search: two bases that each have two, and so on */
 
-struct types *types_of(struct symbols *s)
+static void types_free(struct symbols *s)
 {
-	if (s->types)
-		return s->types;
-	struct types *types = calloc(1, sizeof(*types));
-	if (!types)
-		return NULL;
-	types->none = (struct type){ .name = "?", .rest = &types->none_rest };
-	types->none_rest = (struct type_rest){ .s = s, .target = &types->none, .filled = true };
-	s->types = types;
-	return types;
-}
+	struct types *types = s->types;
 
-void types_free(struct types *types)
-{
-	if (!types)
-		return;
 	tdestroy(types->by_die, free);
 	tdestroy(types->names, free);
 	for (struct type *t = types->first; t;) {
@@ -45,6 +32,20 @@ void types_free(struct types *types)
 		t = next;
 	}
 	free(types);
+}
+
+struct types *types_of(struct symbols *s)
+{
+	if (s->types)
+		return s->types;
+	struct types *types = calloc(1, sizeof(*types));
+	if (!types)
+		return NULL;
+	types->none = (struct type){ .name = "?", .rest = &types->none_rest };
+	types->none_rest = (struct type_rest){ .s = s, .target = &types->none, .filled = true };
+	s->types = types;
+	symbols_on_close(s, types_free);
+	return types;
 }
 
 static int name_compare(const void *a, const void *b)

@@ -35,7 +35,6 @@ struct types {
 
 /* The set of s, made at first use; NULL: no memory. */
 struct types *types_of(struct symbols *s);
-void types_free(struct types *types);
 
 /* A new type without a die, owned by the set. Never NULL: `none` when memory is short. */
 struct type *type_new(struct symbols *s, enum type_kind kind, const char *name, uint64_t size);

@@ -61,6 +61,17 @@ static int compare_rows(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
+static void unit_forget(struct symbols *s)
+{
+	while (s->units) {
+		struct units *next = s->units->next;
+
+		free(s->units->rows);
+		free(s->units);
+		s->units = next;
+	}
+}
+
 static struct units *units_of(Dwfl_Module *mod)
 {
 	void **userdata = NULL;
@@ -80,6 +91,7 @@ static struct units *units_of(Dwfl_Module *mod)
 	units->mod = mod;
 	units->next = s->units;
 	s->units = units;
+	symbols_on_close(s, unit_forget);
 	while ((unit = dwfl_module_nextcu(mod, unit, &bias)))
 		add_unit(units, unit, bias);
 	if (units->count)
@@ -146,15 +158,4 @@ const char *unit_whole_path(const char *file, const char *folder)
 	    (size_t)snprintf(path, sizeof(path), "%s/%s", folder, file) >= sizeof(path))
 		return file;
 	return clean_keep(path);
-}
-
-void unit_forget(struct symbols *s)
-{
-	while (s->units) {
-		struct units *next = s->units->next;
-
-		free(s->units->rows);
-		free(s->units);
-		s->units = next;
-	}
 }

@@ -16,10 +16,6 @@ Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias);
 /* The source file, as the compiler was told of it, and the line; NULL: not known. */
 const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const char **folder);
 
-/* What was remembered of all modules. */
-struct symbols;
-void unit_forget(struct symbols *s);
-
 /*
  * `../lib/x.c` of a unit that was compiled in /build is /build/../lib/x.c; a folder that a build hides, as ./posix
  * is, adds nothing. Either may be NULL. The text stays until the command ends.

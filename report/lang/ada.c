@@ -17,7 +17,7 @@ struct ada_object {
 	bool is_ada;
 };
 
-void ada_forget(struct symbols *s)
+static void ada_forget(struct symbols *s)
 {
 	while (s->ada) {
 		struct ada_object *o = s->ada;
@@ -56,6 +56,7 @@ static bool is_of_ada(struct symbols *s, Dwfl_Module *mod)
 		return false;
 	*o = (struct ada_object){ s->ada, mod, asks_for_runtime(mod) };
 	s->ada = o;
+	symbols_on_close(s, ada_forget);
 	return o->is_ada;
 }
 

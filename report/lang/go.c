@@ -137,6 +137,15 @@ static void table_fill(struct symbols *s, struct go_table *t)
 		t->data = NULL;
 }
 
+static void go_tables_free(struct symbols *s)
+{
+	while (s->go) {
+		struct go_table *t = s->go;
+		s->go = t->next;
+		free(t);
+	}
+}
+
 static const struct go_table *table_of(struct symbols *s, Dwfl_Module *mod)
 {
 	for (struct go_table *t = s->go; t; t = t->next)
@@ -148,17 +157,9 @@ static const struct go_table *table_of(struct symbols *s, Dwfl_Module *mod)
 	t->mod = mod;
 	t->next = s->go;
 	s->go = t;
+	symbols_on_close(s, go_tables_free);
 	table_fill(s, t);
 	return t;
-}
-
-void go_tables_free(struct symbols *s)
-{
-	while (s->go) {
-		struct go_table *t = s->go;
-		s->go = t->next;
-		free(t);
-	}
 }
 
 bool go_is(struct symbols *s, Dwfl_Module *mod)

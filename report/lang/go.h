@@ -34,6 +34,4 @@ bool go_name_fits(const struct function_name *wanted, const char *name);
 /* A name in a Go program whose only star is that of a pointer. */
 bool go_is_literal(struct symbols *s, const char *text);
 
-void go_tables_free(struct symbols *s);
-
 #endif
