@@ -26,7 +26,6 @@
 #include "race/race_end.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"

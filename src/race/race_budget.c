@@ -27,7 +27,6 @@
 #include "race/race_outside.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "record/race_region.h"
 
 #define MILLION 1000000u

@@ -31,6 +31,7 @@
 
 #include "base/atomic.h"
 #include "base/table_size.h"
+#include "code/insn/insn.h"
 #include "event/event.h"
 #include "race/race.h"
 #include "race/stall/race_slot.h"
@@ -170,5 +171,20 @@ static inline void race_count(enum race_counter what)
 {
 	counter_add(&race.process->counters[what], 1u);
 }
+
+/* Wakes the thread of this process that reads the records, after one was written. */
+void race_tell_reader(void);
+
+/* A random number. Threads may call it at the same time. */
+uint64_t race_random(void);
+
+/* The registers of the thread at the hit. */
+void race_registers(const struct trapline_hit *hit, struct insn_regs *out);
+
+/*
+ * Reads a file of a thread of this process: /proc/self/task/TID followed by `file`, which begins with a
+ * slash. Returns the number of bytes, or -errno. It adds no terminating zero.
+ */
+ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, size_t n);
 
 #endif

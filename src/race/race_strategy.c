@@ -9,7 +9,6 @@
 #include "base/trap_path.h"
 #include "race/race_budget.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/sweep/race_sites.h"
 #include "record/race_region.h"
 

@@ -16,7 +16,6 @@
 #include "code/insn/insn.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "record/race_region.h"
 
 #define INSNS_MAX 40

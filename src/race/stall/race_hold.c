@@ -28,7 +28,6 @@
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "race/stall/race_last.h"
 #include "race/stall/race_memory.h"

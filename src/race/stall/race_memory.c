@@ -17,7 +17,6 @@
 #include "race/race.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "record/race_region.h"
 
 #define NAME_BYTES 8

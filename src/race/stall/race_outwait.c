@@ -25,7 +25,6 @@
 #include "base/trap_path.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 #include "record/race_region.h"

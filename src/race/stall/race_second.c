@@ -25,7 +25,6 @@
 #include "race/race_budget.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"

@@ -16,7 +16,7 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "race/race_modules.h"
-#include "race/race_tick.h"
+#include "race/race_state.h"
 #include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 #include "race/sweep/race_calls.h"

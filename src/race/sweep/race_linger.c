@@ -17,7 +17,6 @@
 #include "base/sys.h"
 #include "race/race_budget.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/stall/race_slot.h"
 #include "record/race_region.h"
 

@@ -22,7 +22,6 @@
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "race/stall/race_slot.h"
 #include "race/sweep/race_call_targets.h"

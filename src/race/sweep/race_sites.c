@@ -30,7 +30,6 @@
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/stall/race_hold.h"
 #include "race/sweep/race_meet.h"
 #include "record/race_region.h"

@@ -26,7 +26,6 @@
 #include "race/race_frames.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/race_tick.h"
 #include "race/race_walk.h"
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_ranges.h"

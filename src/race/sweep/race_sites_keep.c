@@ -28,7 +28,6 @@
 #include "race/race_start.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/sweep/race_linger.h"
 #include "race/sweep/race_sites.h"
 #include "race/sweep/race_sites_place.h"

@@ -19,7 +19,6 @@
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/race_tick.h"
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_functions.h"
 #include "race/sweep/race_ranges.h"
