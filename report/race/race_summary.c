@@ -260,7 +260,8 @@ static void print_nothing_stalled(const struct race_totals *t,
 	else if (!t->processes)
 		fputs("this run shows nothing: no process was searched\n", f);
 	else if (!t->most_threads && !how->command)
-		fputs("this run shows nothing: no thread of the process used the CPU\n", f);
+		fputs("this run shows nothing: the threads used too little CPU time for a sample\n",
+		      f);
 	else if (t->is_sweep && !t->coverage.total && !t->sites_refused && t->most_threads == 1)
 		fputs("this run shows nothing: no process created a second thread\n", f);
 	else if (t->most_threads < 2)

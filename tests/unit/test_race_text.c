@@ -315,7 +315,7 @@ static void the_true_cause_of_nothing_is_named(void **state)
 	       "this run shows nothing: too short, or never two threads at the same time\n");
 	t.most_threads = 0;
 	expect(&t, &plain, NOTHING "too short, or never two threads at the same time\n");
-	expect(&t, &process, NOTHING "no thread of the process used the CPU\n");
+	expect(&t, &process, NOTHING "the threads used too little CPU time for a sample\n");
 	t.stopped = "the process was stopped (SIGSTOP, or a debugger)";
 	expect(&t, &process,
 	       NOTHING "the process was stopped (SIGSTOP, or a debugger)\n");
