@@ -7,22 +7,31 @@
 #include <errno.h>
 #include <unistd.h>
 
-static int failed; /* errno of the last write that failed; 0: none */
+static char
+	room[1 << 18]; /* a line of JSON, or the hits between two looks, leave with one write(2) */
+static int failed;     /* errno of the last write that failed; 0: none */
 
-static ssize_t write_whole(void *cookie, const char *bytes, size_t n)
+ssize_t standard_write(int fd, const char *bytes, size_t n)
 {
 	size_t done = 0;
 
 	while (done < n) {
-		ssize_t written = write(STDOUT_FILENO, bytes + done, n - done);
+		ssize_t written = write(fd, bytes + done, n - done);
 		if (written >= 0)
 			done += (size_t)written;
-		else if (errno != EINTR || asked_times > 1) {
-			failed = errno;
+		else if (errno != EINTR || asked_times > 1)
 			break;
-		}
 	}
 	return (ssize_t)done;
+}
+
+static ssize_t write_whole(void *cookie, const char *bytes, size_t n)
+{
+	ssize_t done = standard_write(STDOUT_FILENO, bytes, n);
+
+	if (done < (ssize_t)n)
+		failed = errno;
+	return done;
 }
 
 void standard_output_keep(void)
@@ -32,7 +41,7 @@ void standard_output_keep(void)
 
 	if (!kept)
 		return;
-	setvbuf(kept, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+	setvbuf(kept, room, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof(room));
 	stdout = kept;
 }
 

@@ -17,6 +17,7 @@
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/search/search_out.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/code/code_sites.h"
@@ -24,8 +25,6 @@
 #include "report/lang/expression.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
-#include "report/safe/private_file.h"
-#include "report/safe/stream_fd.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -63,7 +62,7 @@ struct flow_cli {
 	bool is_over; /* the program has ended */
 	int status;
 	struct death_log deaths;
-	FILE *out;
+	struct search_out out;
 	struct output terminal;
 };
 
@@ -97,15 +96,6 @@ static bool wait_for_change(struct flow_cli *c, uint32_t state, uint64_t most_ns
 }
 
 /* ---- the begin ---- */
-
-static int flow_open_output(struct flow_cli *c)
-{
-	c->out = strcmp(c->set.as, "text") != 0 ? stdout : stderr;
-	if (c->set.output)
-		c->out = private_file(c->set.output);
-	return c->out ? CLI_OK :
-			cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
-}
 
 static int make_flow_region(struct flow_cli *c)
 {
@@ -385,16 +375,16 @@ static void flow_leave(struct flow_cli *c)
 
 static void flow_print(struct flow_cli *c, struct flow_report *report)
 {
-	const bool has_color = c->terminal.text.has_color && isatty(stream_fd(c->out));
+	const bool has_color = c->terminal.text.has_color && c->out.is_terminal;
 
 	if (!strcmp(c->set.as, "jsonl"))
-		flow_print_json(report, c->out);
+		flow_print_json(report, c->out.f);
 	else if (!strcmp(c->set.as, "dot"))
-		flow_print_dot(report, c->out);
+		flow_print_dot(report, c->out.f);
 	else if (!strcmp(c->set.as, "html"))
-		flow_print_html(report, c->set.program, c->out);
+		flow_print_html(report, c->set.program, c->out.f);
 	else
-		flow_print_text(report, c->set.verbose != 0, has_color, c->out);
+		flow_print_text(report, c->set.verbose != 0, has_color, c->out.f);
 }
 
 /* Silence must not look like safety. */
@@ -443,8 +433,8 @@ static void flow_tell_end(struct flow_cli *c)
 		.has_ended = c->set.command != NULL,
 		.is_asked = asked_times != 0,
 		.is_json = is_json,
-		.has_color = is_text && c->terminal.text.has_color && isatty(stream_fd(c->out)),
-		.out = is_json || is_text ? c->out : stderr,
+		.has_color = is_text && c->terminal.text.has_color && c->out.is_terminal,
+		.out = is_json || is_text ? c->out.f : stderr,
 	};
 
 	death_log_end(&c->deaths, &end);
@@ -462,10 +452,12 @@ static int flow_finish(struct flow_cli *c)
 	flow_report_set_kept(report, c->deaths.kept);
 	flow_tell_end(c);
 	flow_print(c, report);
+	search_out_flush(&c->out);
 	int status = say_unreached(c, report);
 	flow_report_close(report);
-	if (fflush(c->out) || ferror(c->out))
-		status = cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
+	if (c->out.err)
+		status = cli_wrong(COMMAND, "cannot write %s: %s", c->out.name,
+				   strerror(c->out.err));
 	flow_wait_for_program(c);
 	if (status)
 		return CLI_NO;
@@ -483,7 +475,7 @@ int cmd_flow(int argc, char **argv)
 		return status < 0 ? CLI_OK : status;
 	status = agent_is_for_this(COMMAND);
 	if (!status)
-		status = flow_open_output(&c);
+		status = search_out_open(&c.out, COMMAND, c.set.output, !strcmp(c.set.as, "text"));
 	if (!status)
 		status = make_flow_region(&c);
 	output_open(&c.terminal, COMMAND, NULL, 0);
@@ -502,7 +494,6 @@ int cmd_flow(int argc, char **argv)
 		flow_tell_end(&c); /* it may have died meanwhile */
 	death_log_close(&c.deaths);
 	agent_region_close(&c.memory);
-	if (c.out && c.set.output)
-		fclose(c.out);
+	search_out_close(&c.out);
 	return status;
 }

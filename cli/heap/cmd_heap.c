@@ -16,12 +16,12 @@
 #include "cli/launch/death_log.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/search/search_out.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
 #include "report/heap/heap_report.h"
 #include "report/plural.h"
 #include "report/safe/private_file.h"
-#include "report/safe/stream_fd.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -51,7 +51,7 @@ struct heap_cli {
 	struct heap_report *report;
 	struct suppressions *suppressions;
 	struct baseline *baseline;
-	FILE *out;
+	struct search_out out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
 	uint64_t started_ns;
@@ -63,15 +63,6 @@ struct heap_cli {
 	pid_t pid;
 	int status; /* of the child, as waitpid() gives it */
 };
-
-static int heap_open_output(struct heap_cli *c)
-{
-	c->out = c->set.json ? stdout : stderr;
-	if (c->set.output)
-		c->out = private_file(c->set.output);
-	return c->out ? 0 :
-			cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
-}
 
 static int make_heap_region(struct heap_cli *c)
 {
@@ -175,12 +166,12 @@ static void tell_errors(struct heap_cli *c)
 			continue;
 		v->is_told = true;
 		output_clear_status(&c->terminal);
-		heap_print_text(c->report, v, c->has_color, c->out);
-		fflush(c->out);
+		heap_print_text(c->report, v, c->has_color, c->out.f);
+		search_out_flush(&c->out);
 	}
 	/* An error ends the program by its fault, which is the error. */
 	c->deaths.is_silent = c->set.stop && heap_report_count(c->report);
-	death_log_look(&c->deaths, c->has_color, c->set.json ? NULL : c->out);
+	death_log_look(&c->deaths, c->has_color, c->set.json ? NULL : c->out.f);
 }
 
 /* On a terminal; elsewhere nothing is printed. A program that was started has the terminal for itself. */
@@ -318,7 +309,7 @@ static void heap_tell_end(struct heap_cli *c)
 		.is_asked = c->is_asked || asked_times,
 		.is_json = c->set.json != 0,
 		.has_color = c->has_color,
-		.out = c->out,
+		.out = c->out.f,
 	};
 
 	death_log_end(&c->deaths, &end);
@@ -332,20 +323,23 @@ static int heap_finish(struct heap_cli *c)
 	heap_totals(c->region, &totals);
 	count_views(c, &totals);
 	for (size_t i = 0; c->set.json && i < heap_report_count(c->report); i++)
-		if (heap_is_shown(heap_report_view(c->report, i)))
-			heap_print_json(c->report, heap_report_view(c->report, i), c->out);
+		if (heap_is_shown(heap_report_view(c->report, i))) {
+			heap_print_json(c->report, heap_report_view(c->report, i), c->out.f);
+			search_out_flush(&c->out);
+		}
 	heap_tell_end(c);
 	if (c->set.json)
-		heap_summary_json(&totals, c->out);
+		heap_summary_json(&totals, c->out.f);
 	else
-		heap_summary_text(&totals, c->set.verbose != 0, c->out);
+		heap_summary_text(&totals, c->set.verbose != 0, c->out.f);
 	if (c->set.pid && !c->set.json)
-		heap_attach_summary(&c->attach, c->region, c->out);
+		heap_attach_summary(&c->attach, c->region, c->out.f);
+	search_out_flush(&c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
 	int failed = c->set.sarif ? write_heap_sarif(c, &totals, blind != CLI_OK) : CLI_OK;
 	failed |= keep_heap_baseline(c);
-	if (fflush(c->out) || ferror(c->out)) {
-		cli_wrong(COMMAND, "cannot write the report: %s", strerror(errno));
+	if (c->out.err) {
+		cli_wrong(COMMAND, "cannot write %s: %s", c->out.name, strerror(c->out.err));
 		failed = CLI_NO;
 	}
 	if (totals.errors && c->set.error_exitcode && !c->set.write_baseline)
@@ -390,11 +384,11 @@ int cmd_heap(int argc, char **argv)
 	if (!status)
 		status = read_known(&c);
 	if (!status)
-		status = heap_open_output(&c);
+		status = search_out_open(&c.out, COMMAND, c.set.output, !c.set.json);
 	if (!status)
 		status = make_heap_region(&c);
 	output_open(&c.terminal, COMMAND, NULL, 0);
-	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
+	c.has_color = !status && c.terminal.text.has_color && c.out.is_terminal;
 	watchdog_start(COMMAND, true);
 	if (!status)
 		death_log_open(&c.deaths, COMMAND);
@@ -411,7 +405,6 @@ int cmd_heap(int argc, char **argv)
 	suppressions_free(c.suppressions);
 	baseline_free(c.baseline);
 	agent_region_close(&c.memory);
-	if (c.out && c.set.output)
-		fclose(c.out);
+	search_out_close(&c.out);
 	return status;
 }

@@ -341,6 +341,22 @@ static void refresh_attached(struct death_log *log)
 		log->version = p->version;
 }
 
+/* With one write(2), also where the stream has no buffer. */
+static void print_whole(const struct death *d, bool has_color, FILE *f)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *memory = open_memstream(&text, &n);
+
+	death_print_text(d, has_color, memory ? memory : f);
+	if (memory) {
+		fclose(memory);
+		fwrite(text, 1, n, f);
+	}
+	free(text);
+	fflush(f);
+}
+
 void death_log_look(struct death_log *log, bool has_color, FILE *f)
 {
 	const struct death_record *r;
@@ -359,8 +375,7 @@ void death_log_look(struct death_log *log, bool has_color, FILE *f)
 		if (e->death.is_told)
 			continue;
 		e->death.is_told = true;
-		death_print_text(&e->death, has_color, f);
-		fflush(f);
+		print_whole(&e->death, has_color, f);
 	}
 }
 
@@ -457,6 +472,7 @@ static void tell_end(const struct death_log *log, const struct death_end *end, i
 	death_name(&death);
 	if (end->is_json)
 		death_print_json(&death, end->out);
+	fflush(end->out);
 }
 
 size_t death_log_list(struct death_log *log, const struct death *out[DEATH_LOG_MAX])
@@ -493,7 +509,8 @@ void death_log_end(struct death_log *log, const struct death_end *end)
 		if (end->is_json)
 			death_print_json(&e->death, end->out);
 		else
-			death_print_text(&e->death, end->has_color, end->out);
+			print_whole(&e->death, end->has_color, end->out);
+		fflush(end->out);
 	}
 	if (WIFSIGNALED(status))
 		tell_end(log, end, WTERMSIG(status));

@@ -22,12 +22,11 @@
 #include "cli/race/race_replay.h"
 #include "cli/race/race_settings.h"
 #include "cli/race/race_vary.h"
+#include "cli/search/search_out.h"
 #include "cli/watchdog.h"
 #include "record/race_words.h"
 #include "report/race/race_group.h"
 #include "report/race/race_totals.h"
-#include "report/safe/private_file.h"
-#include "report/safe/stream_fd.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -64,7 +63,7 @@ struct race_cli {
 	struct death_log deaths;
 	struct race_report *report;
 	pid_t root; /* whose names of files are meant; 0: those of this process */
-	FILE *out;
+	struct search_out out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
 	uint64_t torn;
@@ -95,15 +94,9 @@ struct race_cli {
 	size_t kept;		 /* races written before that */
 };
 
-static int race_open_output(struct race_cli *c)
+static bool is_in_text(const struct race_cli *c)
 {
-	c->out = c->set.json || c->set.is_sarif ? stdout : stderr;
-	if (!c->set.output)
-		return 0;
-	c->out = private_file(c->set.output);
-	if (!c->out)
-		return cli_wrong(COMMAND, "cannot write %s: %s", c->set.output, strerror(errno));
-	return 0;
+	return !c->set.json && !c->set.is_sarif;
 }
 
 /* The table of processes is large, but a sweep of a shell script fills it. */
@@ -144,11 +137,9 @@ static void read_records(struct race_cli *c, uint64_t longest_ns)
 /* Counts the races that have arrived. Of the failures to write the first is reported. */
 static void count_written(struct race_cli *c, size_t races)
 {
-	errno = 0;
-	bool is_lost = fflush(c->out) || ferror(c->out);
+	int err = search_out_flush(&c->out);
 
-	if (is_lost && !c->write_err)
-		c->write_err = errno ? errno : EIO;
+	c->write_err = c->write_err ? c->write_err : err;
 	if (!c->write_err)
 		c->kept += races;
 }
@@ -166,18 +157,17 @@ static void tell(struct race_cli *c, bool is_over)
 	for (size_t i = 0; i < race_report_count(c->report); i++) {
 		struct race_view *v = race_report_view(c->report, i);
 
-		if (c->set.json || c->set.is_sarif || v->is_told ||
+		if (!is_in_text(c) || v->is_told ||
 		    race_verdict(v, c->set.grade_max) != RACE_SHOWN ||
 		    (!is_over && v->grade > RACE_GRADE_A && now - v->seen_ns < SURE_AFTER_NS))
 			continue;
 		if (race_group_join(c->report, v, c->set.grade_max))
 			continue;
 		output_clear_status(&c->terminal);
-		race_print_text(c->report, v, c->has_color, c->out);
+		race_print_text(c->report, v, c->has_color, c->out.f);
 		count_written(c, 1);
 	}
-	bool is_text = !c->set.json && !c->set.is_sarif;
-	death_log_look(&c->deaths, c->has_color, is_text ? c->out : NULL);
+	death_log_look(&c->deaths, c->has_color, is_in_text(c) ? c->out.f : NULL);
 }
 
 static size_t shown_races(const struct race_cli *c)
@@ -530,31 +520,28 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 
 		if (v->head || race_verdict(v, c->set.grade_max) != RACE_SHOWN)
 			continue;
-		race_print_json(c->report, v, c->out);
+		race_print_json(c->report, v, c->out.f);
 		count_written(c, 1);
 	}
 	c->blind = say_blindness(t);
 	race_say_refusal(c, t);
 	if (c->set.is_sarif)
 		return;
-	(c->set.json ? race_provoked_json : race_provoked_text)(&c->provoked, c->report, c->out);
-	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out);
+	(c->set.json ? race_provoked_json : race_provoked_text)(&c->provoked, c->report, c->out.f);
+	(c->set.json ? race_vary_json : race_vary_text)(&c->vary, c->out.f);
 	if (c->set.replay)
 		(c->set.json ? race_replay_json : race_replay_text)(&c->replay, c->run.region, t,
-								    c->out);
+								    c->out.f);
 	if (c->set.json)
-		race_summary_json(c->report, t, c->set.grade_max, c->out);
+		race_summary_json(c->report, t, c->set.grade_max, c->out.f);
 	else
-		race_summary_text(c->report, t, &how, c->out);
+		race_summary_text(c->report, t, &how, c->out.f);
+	count_written(c, 0);
 }
 
 static int say_loss(const struct race_cli *c)
 {
-	const char *to = c->set.output	  ? c->set.output :
-			 c->out == stdout ? "standard output" :
-					    "standard error";
-
-	cli_wrong(COMMAND, "cannot write %s: %s; %zu of %zu races were kept%s", to,
+	cli_wrong(COMMAND, "cannot write %s: %s; %zu of %zu races were kept%s", c->out.name,
 		  strerror(c->write_err), c->kept, c->shown,
 		  c->set.is_sarif ? ", none in SARIF" : "");
 	return CLI_NO;
@@ -572,7 +559,7 @@ static void race_tell_end(struct race_cli *c)
 		.is_asked = asked_times || c->is_ended,
 		.is_json = c->set.json != 0,
 		.has_color = c->has_color,
-		.out = c->set.is_sarif ? stderr : c->out,
+		.out = c->set.is_sarif ? stderr : c->out.f,
 	};
 
 	death_log_end(&c->deaths, &end);
@@ -603,7 +590,7 @@ static void race_finish(struct race_cli *c)
 	print_end(c, &totals);
 	end.blind = c->blind ? "No process could be searched, so a missing report means nothing." :
 			       NULL;
-	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out) : 0;
+	int err = c->set.is_sarif ? race_policy_sarif(&c->set, c->report, &end, c->out.f) : 0;
 	c->write_err = c->write_err ? c->write_err : -err;
 	c->failed = race_policy_end(&c->set, c->report, &end);
 	count_written(c, 0);
@@ -618,8 +605,7 @@ static void race_release(struct race_cli *c)
 	race_policy_close(&c->policy);
 	race_vary_close(&c->vary);
 	race_region_close(&c->run);
-	if (c->out && c->set.output)
-		fclose(c->out);
+	search_out_close(&c->out);
 	fflush(stdout);
 }
 
@@ -646,7 +632,7 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		status = race_policy_open(&c.set, &c.policy);
 	if (!status)
-		status = race_open_output(&c);
+		status = search_out_open(&c.out, COMMAND, c.set.output, is_in_text(&c));
 	if (!status)
 		status = race_region_open(&c.set, &c.run);
 	if (!status)
@@ -660,7 +646,7 @@ int cmd_race(int argc, char **argv)
 	if (!status)
 		race_report_set_root(c.report, c.root);
 	output_open(&c.terminal, COMMAND, NULL, 0);
-	c.has_color = !status && c.terminal.text.has_color && isatty(stream_fd(c.out));
+	c.has_color = !status && c.terminal.text.has_color && c.out.is_terminal;
 	watchdog_start(COMMAND, true);
 	race_vary_choose(&c.vary);
 	if (!status)
