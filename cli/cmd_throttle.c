@@ -293,11 +293,11 @@ static int throttle_settings_read(struct settings *set, int argc, char **argv)
 /* The CPU time of the process, whatever has become of the agent there. */
 static void read_cpu_time(struct throttling *th)
 {
-	struct timespec t;
+	const uint64_t cpu_ns = th->set.command ? 0 : clock_ns(~th->set.pid * 8 | PROCESS_CLOCK);
 
-	if (th->set.command || clock_gettime(~th->set.pid * 8 | PROCESS_CLOCK, &t))
+	if (!cpu_ns)
 		return;
-	th->cpu_last = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	th->cpu_last = cpu_ns;
 	if (!th->cpu_before)
 		th->cpu_before = th->cpu_last;
 }

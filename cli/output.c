@@ -22,10 +22,7 @@
 
 static uint64_t clock_offset(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - clock_now_ns();
+	return clock_ns(CLOCK_REALTIME) - clock_now_ns();
 }
 
 int output_open(struct output *o, const char *command, const char *file, int json)

@@ -2,6 +2,7 @@
 /* death.c - see death.h. */
 #include "report/death.h"
 
+#include "base/hash.h"
 #include "report/dwarf/symbols.h"
 #include "report/race/race_report.h"
 #include "report/run/run_text.h"
@@ -102,7 +103,7 @@ const struct run_frame *death_frame(const struct death *d)
 void death_name(struct death *d)
 {
 	const struct run_frame *frame = death_frame(d);
-	uint64_t hash = race_hash_text(RACE_HASH_START, "death");
+	uint64_t hash = race_hash_text(HASH_START, "death");
 	char text[32];
 
 	death_signal_name(d->signal, text, sizeof(text));

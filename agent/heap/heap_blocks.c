@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 
@@ -54,8 +55,7 @@ struct heap_blocks {
 static int table_open(struct table *t, uint32_t groups_log2)
 {
 	size_t bytes = sizeof(struct group) << groups_log2;
-	/* PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE. */
-	void *p = (void *)sys6(SYS_mmap, 0, bytes, 3, 2 | 0x20 | 0x4000, -1, 0);
+	void *p = memory_map_sparse(bytes);
 
 	if (memory_failed(p))
 		return memory_error(p);
@@ -77,7 +77,7 @@ struct heap_blocks *heap_blocks_new(uint32_t groups_log2)
 /* The n-th group of a page. */
 static struct group *group_of(const struct table *t, uint64_t page, uint32_t n)
 {
-	uint64_t hash = (page + ((uint64_t)n << 40)) * 0x9e3779b97f4a7c15u;
+	uint64_t hash = (page + ((uint64_t)n << 40)) * HASH_MIX;
 
 	return &t->groups[(hash ^ hash >> 32) & t->mask];
 }

@@ -3,6 +3,7 @@
 #include "cli/inject/inject.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "cli/inject/inject_file.h"
 #include "cli/inject/inject_loader.h"
 #include "cli/inject/inject_words.h"
@@ -128,19 +129,17 @@ static int find_all(struct injection *in)
 }
 
 /*
- * Gives the same bytes the same name, so that an object is found again: FNV-1a. 0 or
- * -errno.
+ * Gives the same bytes the same name, so that an object is found again. 0 or -errno.
  */
 static int name_object(struct injection *in, int fd)
 {
 	uint8_t bytes[65536];
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = HASH_START;
 	off_t at = 0;
 	ssize_t n;
 
 	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
-		for (ssize_t i = 0; i < n; i++)
-			hash = (hash ^ bytes[i]) * 1099511628211u;
+		hash = hash_bytes(hash, bytes, (size_t)n);
 		at += n;
 	}
 	snprintf(in->name, sizeof(in->name), "trapline-agent-%016" PRIx64, hash);

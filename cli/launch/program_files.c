@@ -2,6 +2,7 @@
 /* program_files.c - see program_files.h. */
 #include "cli/launch/program_files.h"
 
+#include "base/hash.h"
 #include "cli/launch/program.h"
 
 #include <inttypes.h>
@@ -10,9 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define HASH_START 14695981039346656037ull /* FNV-1a */
-#define HASH_PRIME 1099511628211ull
 
 struct files {
 	pid_t pid;
@@ -24,7 +22,7 @@ struct files {
 static void add(struct files *f, uint64_t value)
 {
 	for (int i = 0; i < 8; i++)
-		f->hash = (f->hash ^ (value >> (8 * i) & 0xff)) * HASH_PRIME;
+		f->hash = hash_add(f->hash, value >> (8 * i) & 0xff);
 }
 
 static void add_file(struct files *f, const char *name, uint64_t inode)

@@ -3,9 +3,8 @@
 #include "cli/observe/target_names.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
-#define HASH_START 14695981039346656037ull /* FNV-1a */
-#define HASH_PRIME 1099511628211ull
 /* Hits of several CPUs come in the order of their times, but for moments. */
 #define LATE_NS 100000000u
 
@@ -14,9 +13,9 @@ static uint64_t key_of(const struct mapped_process *p)
 	uint64_t key = HASH_START;
 
 	for (size_t i = 0; i < p->count; i++) {
-		key = (key ^ p->files[i].start) * HASH_PRIME;
-		key = (key ^ p->files[i].offset) * HASH_PRIME;
-		key = (key ^ p->files[i].inode) * HASH_PRIME;
+		key = hash_add(key, p->files[i].start);
+		key = hash_add(key, p->files[i].offset);
+		key = hash_add(key, p->files[i].inode);
 	}
 	return key;
 }

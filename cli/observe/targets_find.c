@@ -3,6 +3,7 @@
 #include "cli/observe/targets_find.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/targets.h"
@@ -242,8 +243,7 @@ int targets_find_named(struct observe_settings *set, uint64_t start_ns)
 
 uint64_t targets_layout(pid_t pid)
 {
-	const uint64_t prime = 0x100000001b3u;
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = HASH_START;
 	char path[64];
 	char *line = NULL;
 	size_t room = 0;
@@ -255,8 +255,7 @@ uint64_t targets_layout(pid_t pid)
 		if (!strstr(line, " r-xp ") || !strchr(line, '/'))
 			continue;
 		lines++;
-		for (const char *c = line; *c; c++)
-			hash = (hash ^ (unsigned char)*c) * prime;
+		hash = hash_text(hash, line);
 	}
 	free(line);
 	if (f)

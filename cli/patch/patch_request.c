@@ -55,14 +55,6 @@ const char *patch_consistency_name(uint64_t number)
 	return "unknown";
 }
 
-static uint64_t wall_ns(void)
-{
-	struct timespec now = { 0, 0 };
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void place_fill(struct patch_place *place, const struct patch_step *step)
 {
 	const struct patch_found *f = &step->found;
@@ -84,7 +76,7 @@ static void request_fill(struct asked *a, enum patch_action action, const struct
 
 	r->action = action;
 	r->timeout_ns = set->timeout_ns;
-	r->since_ns = wall_ns();
+	r->since_ns = clock_ns(CLOCK_REALTIME);
 	patch_consistency_number(set->consistency, &r->consistency);
 	if (set->undo)
 		snprintf(r->name, sizeof(r->name), "%s", set->undo);

@@ -3,6 +3,7 @@
 #include "report/dwarf/jit_gdb.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <gelf.h>
 #include <libelf.h>
@@ -61,7 +62,7 @@ bool jit_gdb_has_changed(struct symbols *s, struct jit_gdb *jit)
 	for (uint64_t at = list_begin(s, jit); at && n < ENTRIES_MAX; at = e.next, n++) {
 		if (symbols_read(s, at, &e, sizeof(e)))
 			break;
-		state = (state ^ at ^ e.file << 7 ^ e.size) * 0x9e3779b97f4a7c15ull + 1;
+		state = (state ^ at ^ e.file << 7 ^ e.size) * HASH_MIX + 1;
 	}
 	bool differs = state != jit->state;
 	jit->state = state;

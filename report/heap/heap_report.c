@@ -2,6 +2,7 @@
 /* heap_report.c - see heap_report.h. */
 #include "report/heap/heap_report.h"
 
+#include "base/hash.h"
 #include "code/insn/insn.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
@@ -238,9 +239,7 @@ void heap_report_source(struct heap_report *r, const struct heap_place *p, char 
 
 static uint64_t heap_hash(uint64_t hash, const char *text)
 {
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-	return hash * 1099511628211u;
+	return hash_add(hash_text(hash, text), 0);
 }
 
 /* The line counts from the function's first one: it stays when code above it changes. */
@@ -260,9 +259,9 @@ static uint64_t hash_place(uint64_t hash, const struct heap_place *p)
 
 static void name_error(struct heap_view *v)
 {
-	uint64_t hash = heap_hash(14695981039346656037u, heap_kind_names[v->record.kind]);
+	uint64_t hash = heap_hash(HASH_START, heap_kind_names[v->record.kind]);
 
-	hash = (hash ^ v->record.memory) * 1099511628211u;
+	hash = hash_add(hash, v->record.memory);
 	hash = hash_place(hash, &v->first);
 	hash = hash_place(hash, &v->alloc);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);

@@ -2,6 +2,7 @@
 /* race_failure.c - see race_failure.h. */
 #include "report/race/race_failure.h"
 
+#include "base/hash.h"
 #include "report/plural.h"
 #include "report/race/race_baseline.h"
 #include "report/race/race_json.h"
@@ -41,7 +42,7 @@ static bool copy_row(const struct race_last_stall *row, uint64_t run, struct rac
 
 static void name_failure(struct race_failure *failure)
 {
-	uint64_t hash = race_hash_text(RACE_HASH_START, failure->outcome);
+	uint64_t hash = race_hash_text(HASH_START, failure->outcome);
 
 	hash = race_hash_text(hash, failure->stall.fingerprint);
 	snprintf(failure->fingerprint, sizeof(failure->fingerprint), "%016" PRIx64, hash);
@@ -49,7 +50,7 @@ static void name_failure(struct race_failure *failure)
 
 void race_failure_name(struct race_failure *failure, const char *program)
 {
-	uint64_t hash = race_hash_text(RACE_HASH_START, "failure");
+	uint64_t hash = race_hash_text(HASH_START, "failure");
 
 	hash = race_hash_text(hash, program);
 	hash = race_hash_text(hash, failure->outcome);

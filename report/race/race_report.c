@@ -5,6 +5,7 @@
  */
 #include "report/race/race_report.h"
 
+#include "base/hash.h"
 #include "record/race_judge.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
@@ -231,9 +232,7 @@ static void side_print(struct race_report *r, const struct race_access_place *a,
 
 uint64_t race_hash_text(uint64_t hash, const char *text)
 {
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-	return hash * 1099511628211u;
+	return hash_add(hash_text(hash, text), 0);
 }
 
 static void name_race(struct race_report *r, struct race_view *v)
@@ -252,7 +251,7 @@ static void name_race(struct race_report *r, struct race_view *v)
 	side_print(r, &v->first, sides[0], sizeof(sides[0]));
 	side_print(r, &v->second, sides[1], sizeof(sides[1]));
 	int swap = strcmp(sides[0], sides[1]) > 0;
-	uint64_t hash = race_hash_text(RACE_HASH_START, sides[swap]);
+	uint64_t hash = race_hash_text(HASH_START, sides[swap]);
 	hash = race_hash_text(race_hash_text(hash, sides[!swap]), variable);
 	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
 }

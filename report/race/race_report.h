@@ -86,8 +86,7 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 
 /* What one record says, on its own: its places, names, grade and fingerprint. v is zeroed before. */
 void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
-/* FNV-1a of a text and its end, from a hash before it or RACE_HASH_START. */
-#define RACE_HASH_START 14695981039346656037u
+/* FNV-1a of a text and its end, from a hash before it or HASH_START. */
 uint64_t race_hash_text(uint64_t hash, const char *text);
 
 /* Take in one record. *out is the race it belongs to, valid until the next call. 0 or -errno. */

@@ -14,13 +14,21 @@
 /* Address or -errno as a pointer: use memory_failed(). */
 static inline void *memory_map(size_t bytes)
 {
-	/* PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS: the same on both architectures. */
-	return (void *)sys6(SYS_mmap, 0, bytes, 3, 2 | 0x20, -1, 0);
+	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+}
+
+/* A large table, of which little may be used: the kernel does not account for it. */
+static inline void *memory_map_sparse(size_t bytes)
+{
+	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 static inline void *memory_map_shared(size_t bytes, int writable, int fd, uint64_t offset)
 {
-	return (void *)sys6(SYS_mmap, 0, bytes, writable ? 3 : 1, 1, fd, offset);
+	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,
+			    fd, offset);
 }
 
 static inline void memory_unmap(void *p, size_t bytes)

@@ -21,6 +21,7 @@
 #include <trapline/trapline.h>
 
 #include "base/ebpf.h"
+#include "base/hash.h"
 #include "cond/ir.h"
 #include "event/uprobe/uprobe_filter.h"
 #include "record/probe_region.h"
@@ -72,7 +73,6 @@ struct event_note {
 };
 #define EVENT_NOTES_BITS 6
 #define EVENT_NOTES (1u << EVENT_NOTES_BITS)
-#define EVENT_NOTE_HASH 0x9e3779b97f4a7c15ull
 
 static inline uint64_t event_note_key(uint64_t sp, uint32_t part)
 {
@@ -81,7 +81,7 @@ static inline uint64_t event_note_key(uint64_t sp, uint32_t part)
 
 static inline uint32_t event_note_slot(uint64_t sp)
 {
-	return (uint32_t)(sp * EVENT_NOTE_HASH >> (64 - EVENT_NOTES_BITS));
+	return (uint32_t)(sp * HASH_MIX >> (64 - EVENT_NOTES_BITS));
 }
 
 /* Shared with the BPF program through a mapped array: one page, 8 bytes each. */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
@@ -46,7 +47,7 @@ struct flow_thread *flow_thread_take(void)
 	while (t && t->area != area)
 		t = t->next;
 	if (!t) {
-		t = (void *)sys6(SYS_mmap, 0, sizeof(*t), 3, 2 | 0x20 | 0x4000, -1, 0);
+		t = memory_map_sparse(sizeof(*t));
 		if (memory_failed(t))
 			return NULL;
 		t->area = area;
@@ -142,7 +143,7 @@ static int64_t budget_left(void)
 	if (set->budget_ppm >= 1000000)
 		return INT64_MAX;
 	return (int64_t)(allowance_left() +
-			 flow_now_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
+			 clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
 	       (int64_t)counter_get(&own_spent);
 }
 
@@ -243,7 +244,7 @@ static void close_window(void *arg)
 		flow_regs_forget(t);
 	}
 	flow_watch_aim(t->watch_rests);
-	flow_spend(FLOW_WINDOW_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
+	flow_spend(FLOW_WINDOW_NS, clock_ns(CLOCK_THREAD_CPUTIME_ID) - t->began_ns);
 }
 
 void flow_on_own_stack(const struct window_area *area, void (*call)(void *), void *arg)
@@ -271,8 +272,8 @@ int flow_begin(struct flow_thread *t, ucontext_t *context)
 		return 0;
 	}
 	request.ended = ended;
-	t->began_ns = flow_now_ns(CLOCK_THREAD_CPUTIME_ID);
-	request.deadline_ns = flow_now_ns(CLOCK_MONOTONIC) + most_ns;
+	t->began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	request.deadline_ns = clock_ns(CLOCK_MONOTONIC) + most_ns;
 	t->skip_pc = arch_pc(context);
 	find_calls(t, context);
 	request.owns_watch = flow_watch_owns;

@@ -9,6 +9,7 @@
 #include "base/general_regs.h"
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
@@ -40,8 +41,7 @@ static uint64_t filter[FILTER_BITS / 64];
 
 int flow_marks_start(void)
 {
-	void *memory = (void *)sys6(SYS_mmap, 0, PAGES * sizeof(*pages), 3,
-				    2 | 0x20 | 0x4000 /* MAP_NORESERVE */, -1, 0);
+	void *memory = memory_map_sparse(PAGES * sizeof(*pages));
 
 	if (memory_failed(memory))
 		return memory_error(memory);
@@ -58,7 +58,7 @@ void flow_marks_give(void)
 
 static uint32_t row_of(uint64_t page)
 {
-	return (uint32_t)(page * 0x9e3779b97f4a7c15u >> 40) % ROWS;
+	return (uint32_t)(page * HASH_MIX >> 40) % ROWS;
 }
 
 static int filter_has(uint64_t page)

@@ -9,6 +9,7 @@
 #include "base/general_regs.h"
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "flow/flow.h"
 #include "flow/flow_path.h"
 #include "flow/flow_step.h"
@@ -56,9 +57,9 @@ void flow_path_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flo
 
 static uint32_t place_of(const struct step_key *key)
 {
-	uint64_t h = (key->back ^ (uint64_t)key->parent << 40) * 0x9e3779b97f4a7c15u;
+	uint64_t h = (key->back ^ (uint64_t)key->parent << 40) * HASH_MIX;
 
-	h = (h ^ h >> 29 ^ key->grade ^ (uint64_t)key->source << 8) * 0x9e3779b97f4a7c15u;
+	h = (h ^ h >> 29 ^ key->grade ^ (uint64_t)key->source << 8) * HASH_MIX;
 	return (uint32_t)(h >> 33) % HASH;
 }
 

@@ -19,6 +19,7 @@
 #include <trapline/code.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/sys.h"
 #include "code/poke/traps_switch.h"
 #include "code/probe/code_probe.h"
@@ -52,10 +53,10 @@ static uint32_t trap_count;
 
 static void look(const struct flow_site *site, ucontext_t *context, uint64_t ns_around)
 {
-	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - ns_around;
+	const uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID) - ns_around;
 
 	flow_on_site(site, context);
-	flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_spend(FLOW_TRAP_NS, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 	flow_budget_trap();
 }
 

@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_path.h"
@@ -30,17 +32,9 @@ void flow_copy_name(char *to, const char *from, size_t n)
 	to[i] = '\0';
 }
 
-uint64_t flow_now_ns(int clock)
-{
-	struct timespec now = { 0, 0 };
-
-	sys2(SYS_clock_gettime, clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t mix(uint64_t h, uint64_t value)
 {
-	h = (h ^ value) * 0x9e3779b97f4a7c15u;
+	h = (h ^ value) * HASH_MIX;
 	return h ^ h >> 29;
 }
 
@@ -95,7 +89,7 @@ static void fill(struct flow_record *r, const struct flow_moment *m, const struc
 	r->source = w->source;
 	r->step = w->step;
 	r->count = 1;
-	r->time_ns = flow_now_ns(CLOCK_MONOTONIC);
+	r->time_ns = clock_ns(CLOCK_MONOTONIC);
 	r->bytes = w->bytes;
 	r->offset = w->offset;
 	r->address = w->address;

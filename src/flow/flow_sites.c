@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/hash.h"
 #include "code/insn/insn.h"
 #include "flow/flow.h"
 #include "flow/flow_shared_call.h"
@@ -95,7 +96,7 @@ static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
 
 static uint32_t site_row(uint64_t pc)
 {
-	return (uint32_t)(pc * 0x9e3779b97f4a7c15u >> 40) % HASH;
+	return (uint32_t)(pc * HASH_MIX >> 40) % HASH;
 }
 
 const struct flow_site *flow_site_at(uint64_t pc)

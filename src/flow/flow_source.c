@@ -7,12 +7,14 @@
  */
 #include "base/general_regs.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
@@ -40,7 +42,7 @@ static uint8_t *keep_room(uint64_t n)
 	if (!memory) {
 		uint8_t *none = NULL;
 
-		memory = (void *)sys6(SYS_mmap, 0, KEPT_BYTES, 3, 2 | 0x20 | 0x4000, -1, 0);
+		memory = memory_map_sparse(KEPT_BYTES);
 		if (memory_failed(memory))
 			return NULL;
 		if (!atomic_cas(&kept, &none, memory)) {
@@ -91,7 +93,7 @@ static void path_of(int fd, char *out, size_t n)
 	if (fd < 0)
 		return;
 	*add_number(name + 14, (unsigned int)fd) = '\0';
-	const long got = sys4(SYS_readlinkat, -100, name, out, n - 1);
+	const long got = sys4(SYS_readlinkat, AT_FDCWD, name, out, n - 1);
 	out[got > 0 ? got : 0] = '\0';
 }
 
@@ -103,7 +105,7 @@ void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_or
 	row->origin = (uint8_t)origin;
 	row->pid = sys_getpid();
 	row->fd = fd;
-	row->time_ns = flow_now_ns(CLOCK_MONOTONIC);
+	row->time_ns = clock_ns(CLOCK_MONOTONIC);
 	flow_copy_name(row->name, name, sizeof(row->name));
 	path_of(fd, row->path, sizeof(row->path));
 	if (m->context)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
@@ -132,5 +133,5 @@ void flow_end(void)
 		return;
 	flow_watch_end();
 	flow_residue();
-	flow_count(FLOW_CPU_NS, flow_now_ns(CLOCK_PROCESS_CPUTIME_ID));
+	flow_count(FLOW_CPU_NS, clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 }

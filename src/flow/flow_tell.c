@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_tell.c - addresses become places, which mean something after the process has ended. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static char program_path[496];
 
 int flow_tell_start(void)
 {
-	long n = sys4(SYS_readlinkat, -100, "/proc/self/exe", program_path,
+	long n = sys4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path,
 		      sizeof(program_path) - 1);
 
 	program_path[n > 0 ? n : 0] = '\0';

@@ -33,7 +33,6 @@ void flow_tell_pending(struct flow_thread *t);
 void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish);
 void flow_count(enum flow_counter counter, uint64_t n);
 void flow_copy_name(char *to, const char *from, size_t n);
-uint64_t flow_now_ns(int clock);
 
 /* ---- flow_residue.c ---- */
 

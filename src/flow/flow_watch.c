@@ -11,11 +11,13 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
@@ -183,7 +185,7 @@ static int has_other_threads(void)
 	struct stat st;
 
 	/* The caller, one of ours, and two names of directories. */
-	return sys4(SYS_newfstatat, -100, "/proc/self/task", &st, 0) || st.st_nlink > 4;
+	return sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4;
 }
 
 int flow_watch_rest(void)
@@ -303,14 +305,14 @@ static void look_at_touch(void *arg)
 	const struct trapline_hit *hit = touch->hit;
 	struct flow_thread *t = touch->thread;
 	struct insn_regs after;
-	const uint64_t begun = flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
+	const uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID) - TRAP_NS;
 
 	flow_count(FLOW_TOUCHED, 1);
 	t->pages_fresh = 0;
 	take_variables(t, hit);
 	if (!is_still_there(t, hit)) {
 		drop_copies_at(hit->address);
-		flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+		flow_spend(FLOW_TRAP_NS, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 		return;
 	}
 	flow_regs_forget(t);
@@ -327,7 +329,7 @@ static void look_at_touch(void *arg)
 	/* Without a window it would trap again and again. */
 	if (!has_begun)
 		pause_all();
-	flow_spend(FLOW_TRAP_NS, flow_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	flow_spend(FLOW_TRAP_NS, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
 static enum trapline_action on_watch(const struct trapline_hit *hit)

@@ -121,9 +121,8 @@ int late_prologue_code(const struct late_prologue *p, uint64_t guard, uint64_t r
 	struct code_problem problem;
 
 	if (!memory) {
-		/* MAP_PRIVATE | MAP_ANONYMOUS */
-		void *at = (void *)sys6(SYS_mmap, 0, CODE_BYTES, PROT_READ | PROT_EXEC, 2 | 0x20,
-					-1, 0);
+		void *at = (void *)sys6(SYS_mmap, 0, CODE_BYTES, PROT_READ | PROT_EXEC,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (memory_failed(at))
 			return memory_error(at);
 		memory = (uintptr_t)at;

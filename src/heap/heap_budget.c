@@ -59,10 +59,7 @@ void heap_budget_forked(void)
 
 uint64_t heap_budget_cpu_ns(void)
 {
-	struct timespec now = { 0, 0 };
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - budget.before_ns;
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - budget.before_ns;
 }
 
 static uint64_t limit_now(void)
@@ -135,14 +132,6 @@ bool heap_budget_affords(struct heap_thread *self)
 	return false;
 }
 
-static uint64_t cpu_of_thread(void)
-{
-	struct timespec now = { 0, 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /*
  * The clock of the thread steps by the tick on some machines, so it decides only where a sample took so long that
  * another thread has probably run in between. On a busy machine those would use up the allowance.
@@ -151,14 +140,14 @@ static uint64_t without_others(uint64_t took_ns)
 {
 	if (took_ns < SUSPECT_NS)
 		return took_ns;
-	uint64_t cpu_ns = cpu_of_thread() - heap_self.cpu_ns;
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - heap_self.cpu_ns;
 	return cpu_ns < SUSPECT_NS ? SUSPECT_NS : cpu_ns < took_ns ? cpu_ns : took_ns;
 }
 
 uint64_t heap_budget_begin(void)
 {
 	heap_self.aside_ns = 0;
-	heap_self.cpu_ns = cpu_of_thread();
+	heap_self.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return clock_now_ns();
 }
 
@@ -183,10 +172,10 @@ void heap_budget_spend_aside(uint64_t begun)
 
 uint64_t heap_budget_begin_long(void)
 {
-	return cpu_of_thread();
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void heap_budget_spend_long(uint64_t begun)
 {
-	add(&budget.samples_ns, cpu_of_thread() - begun);
+	add(&budget.samples_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }

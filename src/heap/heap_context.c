@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 #include "heap/heap.h"
@@ -31,7 +32,6 @@
 #define OFFSET_MAX (UINT16_MAX * OFFSET_UNIT)
 #define OFFSET_UNIT 8u
 #define HERE_OFFSET 1u /* of the return address itself: a word that says nothing new */
-#define MIX 0x9e3779b97f4a7c15u
 
 struct row {
 	uint64_t key;		 /* 0: free */
@@ -130,7 +130,7 @@ static __attribute__((noinline)) void learn(struct row *row, const uint64_t *fra
 
 static uint32_t set_of(const struct level *l, uint64_t key)
 {
-	return (uint32_t)(key * MIX >> 40) & l->row_mask;
+	return (uint32_t)(key * HASH_MIX >> 40) & l->row_mask;
 }
 
 static const struct row *find_row(const struct level *l, uint64_t key, bool *is_being_filled)
@@ -188,15 +188,18 @@ static const struct row *row_of(struct level *l, uint64_t key, const uint64_t *f
 
 static uint64_t hash_of(uint64_t key, const struct row *row, const uint64_t *frame)
 {
-	static const uint64_t odd[WORDS] = { 0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u,
-					     0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
-					     0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu };
+	static const uint64_t odd[WORDS] = { HASH_MIX,
+					     0xbf58476d1ce4e5b9u,
+					     0x94d049bb133111ebu,
+					     0xd6e8feb86659fd93u,
+					     0xa0761d6478bd642fu,
+					     0xe7037ed1a0b428dbu };
 	uint64_t sum = key;
 
 	/* Each by its own factor: the products do not wait for each other. */
 	for (uint32_t i = 0; row && i < WORDS; i++)
 		sum += frame[row->offsets[i]] * odd[i];
-	return (sum ^ sum >> 29) * MIX;
+	return (sum ^ sum >> 29) * HASH_MIX;
 }
 
 /* Of a context that is counted for the first time, or often enough. */
@@ -286,7 +289,7 @@ uint32_t heap_wants(const uint64_t *frame)
 		return 0;
 	/* Threads have their control block at the same distance from the top of their stack. */
 	uint64_t depth = (uintptr_t)__builtin_thread_pointer() - (uintptr_t)frame;
-	uint64_t key = (frame[1] ^ depth * MIX) | 1;
+	uint64_t key = (frame[1] ^ depth * HASH_MIX) | 1;
 	struct level *l = level_now();
 	const struct row *row = l->rows[set_of(l, key)];
 

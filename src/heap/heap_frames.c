@@ -16,10 +16,10 @@
 #include <unwind.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "heap/heap_cfi.h"
 
 #define ROWS_LOG2 12u
-#define MIX 0x9e3779b97f4a7c15u
 #define RULE_BITS 17u
 #define ADDRESS_MASK ((UINT64_C(1) << (64 - RULE_BITS)) - 1)
 #define WORD 8u
@@ -37,7 +37,7 @@ void heap_walk_forget(void)
 
 static uint32_t rule_of(uint64_t pc)
 {
-	uint64_t *row = &rows[pc * MIX >> (64 - ROWS_LOG2)];
+	uint64_t *row = &rows[pc * HASH_MIX >> (64 - ROWS_LOG2)];
 	uint64_t held = counter_get(row);
 
 	if (__builtin_expect(held >> RULE_BITS == pc, 1))

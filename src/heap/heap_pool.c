@@ -15,8 +15,7 @@
 #include "base/table_size.h"
 
 #define CLASSES 5u
-#define NO_ACCESS 0
-#define ACCESS 3
+#define ACCESS (PROT_READ | PROT_WRITE)
 
 /* All are 0 at first, so that no page is touched before it is used: both numbers are less that of the cell. */
 struct cell {
@@ -109,8 +108,9 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 	char *table = memory_map(rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
 	if (memory_failed(table))
 		return memory_error(table);
-	/* MAP_PRIVATE | MAP_ANONYMOUS; what has no access is not accounted. */
-	void *pool = (void *)sys6(SYS_mmap, 0, bytes, NO_ACCESS, 2 | 0x20, -1, 0);
+	/* What has no access is not accounted. */
+	void *pool =
+		(void *)sys6(SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory_failed(pool)) {
 		memory_unmap(table, rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
 		return memory_error(pool);
@@ -225,7 +225,7 @@ static bool protect(uintptr_t start, size_t bytes, int access)
 static void close_behind(struct heap_slot *slot)
 {
 	if (atomic_get(&slot->is_open_behind) && atomic_swap(&slot->is_open_behind, 0u))
-		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+		protect(slot->base + slot->room, PAGE_BYTES, PROT_NONE);
 }
 
 /*
@@ -241,7 +241,7 @@ bool heap_pool_open(struct heap_slot *slot)
 bool heap_pool_close(struct heap_slot *slot)
 {
 	close_behind(slot);
-	return protect(slot->base, slot->room, NO_ACCESS);
+	return protect(slot->base, slot->room, PROT_NONE);
 }
 
 static void note_open(uintptr_t address, size_t bytes)
@@ -277,11 +277,11 @@ void heap_pool_close_again(uintptr_t address, size_t bytes)
 		uint32_t state = atomic_get(&slot->state);
 
 		if (state == HEAP_SLOT_FREED || state == HEAP_SLOT_NEW)
-			protect(slot->base, slot->room, NO_ACCESS);
+			protect(slot->base, slot->room, PROT_NONE);
 		/* Another thread took it meanwhile. */
 		if (atomic_get(&slot->state) != state)
 			protect(slot->base, slot->room, ACCESS);
-		protect(slot->base + slot->room, PAGE_BYTES, NO_ACCESS);
+		protect(slot->base + slot->room, PAGE_BYTES, PROT_NONE);
 	}
 }
 
@@ -294,10 +294,10 @@ static void close_unused_of(const struct size_class *c)
 
 		if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
 			continue;
-		protect(from, slot->base - from, NO_ACCESS);
+		protect(from, slot->base - from, PROT_NONE);
 		from = slot->base + slot->room;
 	}
-	protect(from, c->end - from, NO_ACCESS);
+	protect(from, c->end - from, PROT_NONE);
 }
 
 void heap_pool_close_unused(void)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 #include "heap/heap_frames.h"
@@ -67,7 +68,7 @@ const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks, uint3
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	hash = (hash ^ value) * HASH_MIX;
 	return hash ^ hash >> 29;
 }
 

@@ -8,6 +8,7 @@
 #include "heap/heap_tell.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "heap/heap.h"
 #include "heap/heap_fault.h"
@@ -31,7 +33,7 @@ static char program_path[496];
 
 int heap_tell_start(void)
 {
-	long n = sys4(SYS_readlinkat, -100, "/proc/self/exe", program_path,
+	long n = sys4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path,
 		      sizeof(program_path) - 1);
 
 	program_path[n > 0 ? n : 0] = '\0';
@@ -80,7 +82,7 @@ static bool is_known(uint64_t hash)
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	hash = (hash ^ value) * HASH_MIX;
 	return hash ^ hash >> 29;
 }
 

@@ -24,6 +24,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -167,7 +168,7 @@ static bool is_chosen(const struct watch *w, const struct heap_slot *slot)
 		return false;
 	uint64_t n = counter_add(&seen, 1u) + 1u;
 	return !now || atomic_get(&now->state) != HEAP_SLOT_LIVE ||
-	       clock_now_ns() * 0x9e3779b97f4a7c15ull >> 32 < (1ull << 32) / n;
+	       clock_now_ns() * HASH_MIX >> 32 < (1ull << 32) / n;
 }
 
 /*

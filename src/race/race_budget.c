@@ -48,28 +48,20 @@
 #define COLD_DEBT_NS 10000000u
 #define COLD_DEBT_PART 50u
 
-TRAP_PATH static uint64_t cpu_ns(clockid_t clock)
-{
-	struct timespec now = { 0, 0 };
-
-	sys2(SYS_clock_gettime, clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 TRAP_PATH uint64_t race_process_cpu_ns(void)
 {
-	return cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 TRAP_PATH uint64_t race_thread_cpu_ns(void)
 {
-	return cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* The clock's number is that of clock_getcpuclockid(3): CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
 uint64_t race_cpu_ns_of(pid_t tid)
 {
-	return cpu_ns((clockid_t)(~(uint32_t)tid << 3 | 6));
+	return clock_ns((clockid_t)(~(uint32_t)tid << 3 | 6));
 }
 
 void race_budget_start(void)

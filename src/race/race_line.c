@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "record/race_region.h"
 #include "record/race_words.h"
 #include "record/text_line.h"
@@ -128,12 +129,11 @@ static uint64_t hash_place(const struct race_region *region, uint64_t place)
 {
 	uint64_t offset;
 	const char *path = race_file_of(region, place, &offset);
-	uint64_t hash = 14695981039346656037u ^ offset;
+	uint64_t hash = HASH_START ^ offset;
 
 	for (const char *c = path ? path : ""; *c; c++)
-		hash = *c == '/' ? 14695981039346656037u ^ offset :
-				   (hash ^ (unsigned char)*c) * 1099511628211u;
-	return hash * 0x9e3779b97f4a7c15u ^ hash >> 29;
+		hash = *c == '/' ? HASH_START ^ offset : hash_add(hash, (unsigned char)*c);
+	return hash * HASH_MIX ^ hash >> 29;
 }
 
 size_t race_report_line(const struct race_region *region, const struct race_record *record,

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/own_code.h"
 #include "base/sys.h"
@@ -159,8 +160,8 @@ TRAP_PATH static const struct race_module *module_at(uint64_t address, int may_a
 	/* An object that was closed, and another in its place, differ in one of these. */
 	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^ (uintptr_t)object.dlfo_map_start ^
 		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20 ^
-		       (uint64_t)(uintptr_t)object.dlfo_eh_frame * 0x9e3779b97f4a7c15u;
-	uint64_t hash = key * 0x9e3779b97f4a7c15u >> 32;
+		       (uint64_t)(uintptr_t)object.dlfo_eh_frame * HASH_MIX;
+	uint64_t hash = key * HASH_MIX >> 32;
 
 	for (uint32_t n = 0; n < MODULES; n++) {
 		struct race_module *m = &modules[(hash + n) % MODULES];

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 
+#include "base/hash.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
@@ -46,7 +47,7 @@ TRAP_PATH void race_tell_reader(void)
 
 TRAP_PATH uint64_t race_random(void)
 {
-	uint64_t x = counter_add(&race.random, 0x9e3779b97f4a7c15u);
+	uint64_t x = counter_add(&race.random, HASH_MIX);
 
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebu;

@@ -9,15 +9,14 @@
 #include <stddef.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 
 #define PROBES_MAX 64u
 
 static uint64_t hash_of(const char *path)
 {
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = hash_text(HASH_START, path);
 
-	for (size_t i = 0; path[i]; i++)
-		hash = (hash ^ (unsigned char)path[i]) * 1099511628211u;
 	return hash ? hash : 1;
 }
 

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "base/table_size.h"
 #include "record/share_head.h"
 
@@ -49,9 +50,8 @@ enum race_cpu_event {
 };
 #define RACE_CPUS 32u /* with more, events in the threads are cheaper */
 #define RACE_TRAPS_LOG2 TABLE_SIZE(8, 1)
-#define RACE_TRAPS (1u << RACE_TRAPS_LOG2)
-/* The stack pointer's row: the upper bits of a product. */
-#define RACE_TRAP_MIX 0x9e3779b97f4a7c15u
+#define RACE_TRAPS \
+	(1u << RACE_TRAPS_LOG2) /* the row of a stack pointer: the upper bits of its HASH_MIX */
 
 #define RACE_PLACE_BITS 48
 #define RACE_PLACE_MASK ((1ull << RACE_PLACE_BITS) - 1)

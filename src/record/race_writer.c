@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "record/race_region.h"
 
 #define PROBES_MAX 64u
@@ -20,7 +21,7 @@
 static uint64_t mix(uint64_t x)
 {
 	x ^= x >> 31;
-	x *= 0x9e3779b97f4a7c15u;
+	x *= HASH_MIX;
 	x ^= x >> 29;
 	x *= 0xbf58476d1ce4e5b9u;
 	return x ^ x >> 32;
@@ -65,10 +66,8 @@ struct race_process *race_add_process(struct race_region *r, int32_t pid)
 
 static uint64_t hash_path(const char *path)
 {
-	uint64_t hash = 14695981039346656037u;
+	uint64_t hash = hash_text(HASH_START, path);
 
-	for (size_t i = 0; path[i]; i++)
-		hash = (hash ^ (unsigned char)path[i]) * 1099511628211u;
 	return hash ? hash : 1;
 }
 

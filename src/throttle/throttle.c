@@ -73,15 +73,6 @@ void throttle_forked(void)
 	}
 }
 
-TRAP_PATH static uint64_t clock_ns(int clock)
-{
-	struct timespec now = { 0 };
-
-	/* The system call: the vDSO has no CPU clocks, and libc's function may set errno. */
-	sys2(SYS_clock_gettime, clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 TRAP_PATH static uint64_t page_faults(int who)
 {
 	struct rusage usage;

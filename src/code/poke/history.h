@@ -3,6 +3,7 @@
 #ifndef CODE_POKE_HISTORY_H
 #define CODE_POKE_HISTORY_H
 
+#include "base/hash.h"
 #include "code/poke/poke_view.h"
 
 /*
@@ -18,7 +19,7 @@ struct history_page {
 extern struct history_page poke_history[HISTORY_PAGES];
 static inline size_t history_place(uint64_t page)
 {
-	return (page * 0x9e3779b97f4a7c15u >> 40) % HISTORY_PAGES;
+	return (page * HASH_MIX >> 40) % HISTORY_PAGES;
 }
 /* Note the sites of a batch, before it is published. 0, -ENOMEM, or -ENOSPC: too many pages. */
 int history_add(const struct poke_batch *batch);

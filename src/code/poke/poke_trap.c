@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/frame.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
@@ -77,7 +78,7 @@ TRAP_PATH static const struct poke_entry *find_entry(const struct poke_batch *ba
 
 TRAP_PATH struct trap_row *traps_find(const struct trap_table *table, uint64_t address)
 {
-	size_t at = (address * 0x9e3779b97f4a7c15u >> 20) & table->mask;
+	size_t at = (address * HASH_MIX >> 20) & table->mask;
 
 	while (table->rows[at] && table->rows[at]->address != address)
 		at = (at + 1) & table->mask;

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "code/insn/relocate.h"
 #include "code/log/code_stream.h"
@@ -37,7 +38,7 @@ static size_t known_count;
 
 static size_t slot_place_of(uint64_t address, const struct slot *table, size_t mask)
 {
-	size_t at = (address * 0x9e3779b97f4a7c15u >> 24) & mask;
+	size_t at = (address * HASH_MIX >> 24) & mask;
 
 	while (table[at].address && table[at].address != address)
 		at = (at + 1) & mask;

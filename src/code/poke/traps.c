@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/lines.h"
 #include "base/memory.h"
 #include "base/own_thread_name.h"
@@ -38,7 +39,7 @@
 
 static size_t traps_place_of(uint64_t address, size_t mask)
 {
-	return (address * 0x9e3779b97f4a7c15u >> 20) & mask;
+	return (address * HASH_MIX >> 20) & mask;
 }
 
 static void table_put(struct trap_table *table, struct trap_row *row)

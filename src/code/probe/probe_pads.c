@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/log/code_stream.h"
@@ -53,7 +54,7 @@ static uint64_t page_of(uint64_t address)
 
 static struct pad_page *page_find(uint64_t start)
 {
-	size_t at = start * 0x9e3779b97f4a7c15u >> (64 - PAGES_BITS);
+	size_t at = start * HASH_MIX >> (64 - PAGES_BITS);
 
 	while (pages[at].start && pages[at].start != start)
 		at = (at + 1) % PAGES;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 #include "code/reach/last_function.h"
@@ -110,7 +111,7 @@ struct linkage *back_objects(struct back *b)
 /* NULL: there is no room. */
 static struct answer *answer_of(struct back *b, uint64_t address)
 {
-	uint64_t at = address * 0x9e3779b97f4a7c15ull >> 32;
+	uint64_t at = address * HASH_MIX >> 32;
 
 	for (uint32_t i = 0; i < ANSWERS; i++) {
 		struct answer *a = &b->answers[(at + i) % ANSWERS];
@@ -131,7 +132,7 @@ static struct answer *answer_of(struct back *b, uint64_t address)
 /* 1: it was not, until now; 0; -1: there is no room. */
 static int see(struct back *b, const struct asked *f, uint64_t pc)
 {
-	uint64_t at = (pc ^ f->serial << 20) * 0x9e3779b97f4a7c15ull >> 32;
+	uint64_t at = (pc ^ f->serial << 20) * HASH_MIX >> 32;
 
 	for (uint32_t i = 0; i < SEEN; i++) {
 		struct seen *s = &b->seen[(at + i) % SEEN];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sort.h"
 #include "code/reach/back.h"
 #include "code/reach/returns_priv.h"
@@ -56,7 +57,7 @@ struct search {
 static struct reached *slot_of(const struct search *s, uint64_t address)
 {
 	uint32_t mask = s->reached_size - 1;
-	uint32_t i = (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 32) & mask;
+	uint32_t i = (uint32_t)(address * HASH_MIX >> 32) & mask;
 
 	while (s->reached[i].address && s->reached[i].address != address)
 		i = (i + 1) & mask;

@@ -12,6 +12,7 @@
 #include <sys/rseq.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/sys.h"
 #include "code/window/window.h"
 #include "code/window/window_call.h"
@@ -167,15 +168,6 @@ static void next_slice(struct window_area *a)
 	a->slice = a->left;
 }
 
-/* By the kernel: the vDSO may be of code that uses vector registers. */
-static uint64_t now_ns(void)
-{
-	struct timespec now = { 0, 0 };
-
-	sys2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A signal waits that the program has not blocked. */
 int window_signal_waits(const struct window_area *a)
 {
@@ -202,7 +194,7 @@ static void take_budget(struct window_area *a, const struct window_site *site)
 			leave(a, pc, WINDOW_SIGNAL);
 			return;
 		}
-		if (a->request.deadline_ns && now_ns() >= a->request.deadline_ns) {
+		if (a->request.deadline_ns && clock_ns(CLOCK_MONOTONIC) >= a->request.deadline_ns) {
 			leave(a, pc, WINDOW_TIME);
 			return;
 		}

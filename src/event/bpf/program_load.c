@@ -10,6 +10,7 @@
  * BPF handler directly, not through overflow machinery"), v6.10, the signal too.
  */
 #include "event/bpf/program_load.h"
+#include "base/hash.h"
 #include "event/bpf/program_calls.h"
 #include "event/bpf/program_decide.h"
 #include "event/bpf/program_frame.h"
@@ -86,7 +87,7 @@ static void emit_note(struct ebpf *p, uint32_t part)
 	int16_t at = CONTROL_AT(notes);
 
 	ebpf_load_mem(p, BPF_DW, R8, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
-	ebpf_load_imm64(p, R1, EVENT_NOTE_HASH);
+	ebpf_load_imm64(p, R1, HASH_MIX);
 	ebpf_mov(p, R2, R8);
 	ebpf_alu(p, BPF_MUL, R2, R1);
 	ebpf_alu_imm(p, BPF_RSH, R2, 64 - EVENT_NOTES_BITS);

@@ -171,11 +171,11 @@ static pid_t child_start(struct answer *answer, const int pipe[2])
 	const uint64_t all = ~0ull;
 	uint64_t before;
 
-	sys4(SYS_rt_sigprocmask, 2, &all, &before, sizeof(before));
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(before));
 	long child = sys6(SYS_clone, 0, 0, 0, 0, 0, 0);
 	if (!child)
 		child_run(answer, pipe);
-	sys4(SYS_rt_sigprocmask, 2, &before, 0, sizeof(before));
+	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof(before));
 	return (pid_t)child;
 }
 

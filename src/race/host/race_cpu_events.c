@@ -4,6 +4,7 @@
 
 #include "base/atomic.h"
 #include "base/ebpf.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "race/host/race_regs.h"
 #include "race/host/race_ticks.h"
@@ -28,7 +29,7 @@ static void emit_record(struct ebpf *p, enum race_cpu_event which)
 	ebpf_mov_imm(p, R1, 1);
 	ebpf_atomic(p, BPF_ADD, R7, (int16_t)offsetof(struct race_traps, taken[which]), R1);
 	ebpf_load_mem(p, BPF_DW, R0, R6, BPF_SP);
-	ebpf_load_imm64(p, R1, RACE_TRAP_MIX);
+	ebpf_load_imm64(p, R1, HASH_MIX);
 	ebpf_alu(p, BPF_MUL, R1, R0);
 	ebpf_alu_imm(p, BPF_RSH, R1, 64 - RACE_TRAPS_LOG2);
 	ebpf_alu_imm(p, BPF_MUL, R1, sizeof(struct race_trap));

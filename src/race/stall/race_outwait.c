@@ -82,10 +82,8 @@ TRAP_PATH static uint64_t time_at(uint64_t address, int is_micro)
 
 TRAP_PATH static uint64_t left_until(clockid_t clock, uint64_t end_ns)
 {
-	struct timespec now = { 0, 0 };
+	const uint64_t now_ns = clock_ns(clock);
 
-	clock_gettime(clock, &now);
-	uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	return end_ns > now_ns ? end_ns - now_ns : 0;
 }
 

@@ -18,6 +18,7 @@
 #include <errno.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/table_size.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
@@ -81,7 +82,7 @@ TRAP_PATH void race_meet_note(const void *code, const struct race_spot *spot,
 
 	if (!spot->site || find_address(code, spot, regs, &address, &access))
 		return;
-	struct note *note = &notes[(address * 0x9e3779b97f4a7c15u >> 32) % NOTES];
+	struct note *note = &notes[(address * HASH_MIX >> 32) % NOTES];
 	uint32_t writes = (access & RACE_WRITE) != 0;
 	uint32_t seen = atomic_get(&note->site);
 	int is_same = atomic_get(&note->address) == address;

@@ -18,6 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -322,7 +323,7 @@ const struct race_watch_ops race_watch_cpus = {
 TRAP_PATH static int find_sent(const ucontext_t *context, struct trap_sent *out)
 {
 	uint64_t sp = arch_sp(context);
-	uint64_t row = sp * RACE_TRAP_MIX >> (64 - RACE_TRAPS_LOG2);
+	uint64_t row = sp * HASH_MIX >> (64 - RACE_TRAPS_LOG2);
 
 	for (uint32_t which = 0; which < RACE_CPU_EVENTS; which++) {
 		struct race_trap *trap = &place.traps.rows[which][row];

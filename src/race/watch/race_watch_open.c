@@ -225,7 +225,7 @@ static int is_trap_blocked(void)
 {
 	uint64_t mask = 0;
 
-	sys4(SYS_rt_sigprocmask, 0, NULL, &mask, sizeof(mask));
+	sys4(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
 	return (int)(mask >> (SIGTRAP - 1) & 1);
 }
 
