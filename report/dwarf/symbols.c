@@ -10,6 +10,7 @@
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/versions.h"
+#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 #include "report/safe/target_file.h"
