@@ -4,7 +4,7 @@
 
 #include "cli/message.h"
 #include "cli/terminal.h"
-#include "report/lang/near.h"
+#include "report/dwarf/near.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* then.c - see then.h. */
 #include "cli/act/then.h"
+#include "cli/act/signal_number.h"
 
 #include "base/clock.h"
 #include "cli/act/core_file.h"
 #include "cli/act/snapshot.h"
-#include "cli/at/at.h"
 #include "cli/message.h"
 #include "report/plural.h"
 
@@ -69,7 +69,7 @@ int then_parse(const char *command, const char *text, struct then *out)
 				 words[i].word);
 	if (strlen(out->text) >= THEN_TEXT_MAX / 2)
 		return cli_wrong(command, "invalid --then: it is too long");
-	if (out->kind == THEN_SIGNAL && !(out->signal = at_signal(out->text)))
+	if (out->kind == THEN_SIGNAL && !(out->signal = signal_number(out->text)))
 		return cli_wrong(command, "no signal is named '%s'; such as SIGUSR1 or 10",
 				 out->text);
 	return CLI_OK;

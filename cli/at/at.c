@@ -196,20 +196,3 @@ enum trapline_counter at_counter(const char *name)
 			return counters[i].counter;
 	return TRAPLINE_SYSCALLS;
 }
-
-int at_signal(const char *text)
-{
-	unsigned long long number;
-
-	if (!opts_number(text, 10, &number))
-		return number > 0 && number < 65 ? (int)number : 0;
-	if (!strncasecmp(text, "SIG", 3))
-		text += 3;
-	for (int i = 1; i < 65; i++) {
-		const char *name = sigabbrev_np(i);
-
-		if (name && !strcasecmp(name, text))
-			return i;
-	}
-	return 0;
-}

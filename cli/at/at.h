@@ -40,7 +40,4 @@ int at_resolve(const char *command, struct symbols *s, struct at_point *point);
 /* The counter of one of these names. */
 enum trapline_counter at_counter(const char *name);
 
-/* The number of SIGALRM, ALRM or 14; 0: no signal has this name. */
-int at_signal(const char *text);
-
 #endif

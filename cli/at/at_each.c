@@ -7,6 +7,7 @@
  * no names: nothing is left of them when this command is killed.
  */
 #include "cli/at/at_each.h"
+#include "cli/act/signal_number.h"
 
 #include "base/clock.h"
 #include "cli/at/at.h"
@@ -216,7 +217,7 @@ static int each_check_output(const struct runs *s, const struct job *job, int st
 static void judge(const struct runs *s, const struct job *job, int status, char *verdict)
 {
 	/* What a crash leaves behind is for the check to judge. */
-	bool dies_of_it = s->set.check && status == 128 + at_signal(s->set.signal);
+	bool dies_of_it = s->set.check && status == 128 + signal_number(s->set.signal);
 
 	verdict[0] = '\0';
 	if (job->is_hung)

@@ -6,6 +6,7 @@
  * the occurrence before the point the process is stopped and a breakpoint is armed; the next one
  * stops before its first instruction.
  */
+#include "cli/act/signal_number.h"
 #include "cli/at/at.h"
 #include "cli/at/at_each.h"
 #include "cli/at/at_running.h"
@@ -137,7 +138,7 @@ static int at_settings_check(struct at *a, const char *point)
 {
 	const char *wrong = option_of_other(&a->set);
 
-	if (a->set.signal && !(a->signal = at_signal(a->set.signal)))
+	if (a->set.signal && !(a->signal = signal_number(a->set.signal)))
 		return cli_wrong(COMMAND, "no signal is named '%s'; such as SIGALRM or 14",
 				 a->set.signal);
 	if (wrong && a->set.each.location)

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 
 #define TRIES_MAX 400 /* each takes some milliseconds */
 #define FEW_SITES 32  /* chosen one by one: then the refused ones may take registers */

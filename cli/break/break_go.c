@@ -5,7 +5,7 @@
 #include "cli/message.h"
 #include "cli/observe/hit_memory.h"
 #include "report/code/code_sites_priv.h"
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 #include "report/dwarf/types.h"
 
 #include <errno.h>

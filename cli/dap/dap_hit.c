@@ -12,10 +12,10 @@
 #include "cli/dap/dap_point.h"
 #include "cli/observe/hit_frames.h"
 #include "cli/observe/hit_memory.h"
+#include "report/files/files.h"
 #include "report/path.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
-#include "report/safe/files.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,10 +3,10 @@
 #include "cli/dap/dap_race.h"
 
 #include "cli/dap/dap_hit.h"
+#include "report/files/files.h"
 #include "report/path.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
-#include "report/safe/files.h"
 
 #include <limits.h>
 #include <stdio.h>

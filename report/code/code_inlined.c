@@ -8,7 +8,7 @@
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
-#include "report/lang/go.h"
+#include "report/dwarf/go.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
 

@@ -3,14 +3,14 @@
 #include "report/code/code_sites_priv.h"
 #include "report/safe/clean.h"
 
-#include "report/code/instruction.h"
+#include "report/dwarf/ada.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/go.h"
+#include "report/dwarf/instruction.h"
 #include "report/dwarf/missing.h"
+#include "report/dwarf/near.h"
 #include "report/dwarf/unit.h"
 #include "report/dwarf/versions.h"
-#include "report/lang/ada.h"
-#include "report/lang/go.h"
-#include "report/lang/near.h"
 #include "report/path.h"
 
 #include <ctype.h>

@@ -2,8 +2,8 @@
 /* code_sites_choose.c - of what was found, each place once. */
 #include "report/code/code_sites_priv.h"
 
-#include "report/code/instruction.h"
 #include "report/dwarf/dynamic.h"
+#include "report/dwarf/instruction.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "report/code/copied_code.h"
 
 #include "code/insn/insn.h"
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #include "report/code/source.h"
 
 #include "report/dwarf/symbols_priv.h"
+#include "report/files/files.h"
 #include "report/safe/busy.h"
-#include "report/safe/files.h"
 #include "report/safe/target_file.h"
 
 #include <ctype.h>

@@ -4,7 +4,7 @@
 
 #include "code/insn/insn.h"
 #include "report/code/code_sites_priv.h"
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 
 #include <errno.h>
 #include <inttypes.h>

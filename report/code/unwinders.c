@@ -2,7 +2,7 @@
 /* unwinders.c - see unwinders.h. */
 #include "report/code/unwinders.h"
 
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* inline.c - the functions that a compiler put into another, at one address. */
+#include "report/dwarf/ada.h"
 #include "report/dwarf/dies.h"
 #include "report/dwarf/languages.h"
 #include "report/dwarf/types_priv.h"
 #include "report/dwarf/unit.h"
-#include "report/lang/ada.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 

@@ -4,12 +4,12 @@
  *
  * A hot site is hit thousands of times a second, so places are kept in a tree by address.
  */
+#include "report/dwarf/ada.h"
+#include "report/dwarf/go.h"
 #include "report/dwarf/jit_map.h"
 #include "report/dwarf/same_code.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/unit.h"
-#include "report/lang/ada.h"
-#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 

@@ -8,9 +8,9 @@
  */
 #include "base/clock.h"
 #include "report/dwarf/debuginfod.h"
+#include "report/dwarf/go.h"
 #include "report/dwarf/symbols_priv.h"
 #include "report/dwarf/versions.h"
-#include "report/lang/go.h"
 #include "report/safe/busy.h"
 #include "report/safe/clean.h"
 #include "report/safe/target_file.h"

@@ -2,8 +2,8 @@
 /* types.c - the set of types of a process, the built-in ones, and members by name. */
 #include "report/dwarf/types_priv.h"
 
+#include "report/dwarf/near.h"
 #include "report/dwarf/symbols_priv.h"
-#include "report/lang/near.h"
 
 #include <errno.h>
 #include <search.h>

@@ -5,7 +5,7 @@
  * The thread ran on long ago, so nothing is read from it: where the copied bytes end, the
  * stack ends. libdwfl wants to be asked by thread; one made-up thread serves for all.
  */
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include "report/safe/busy.h"

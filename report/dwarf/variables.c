@@ -11,8 +11,8 @@
 
 #include "report/dwarf/dies.h"
 #include "report/dwarf/dynamic.h"
+#include "report/dwarf/near.h"
 #include "report/dwarf/types_priv.h"
-#include "report/lang/near.h"
 #include "report/path.h"
 
 #include <dwarf.h>

@@ -2,9 +2,9 @@
 /* flow_report.c - see flow_report.h. */
 #include "report/flow/flow_report_priv.h"
 
+#include "report/files/file_places.h"
+#include "report/files/headline.h"
 #include "report/safe/clean.h"
-#include "report/safe/file_places.h"
-#include "report/safe/headline.h"
 #include "report/suppress/suppress.h"
 
 #include <errno.h>

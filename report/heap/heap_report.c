@@ -4,11 +4,11 @@
 
 #include "base/hash.h"
 #include "code/insn/insn.h"
+#include "report/files/file_places.h"
+#include "report/files/files.h"
+#include "report/files/headline.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
-#include "report/safe/file_places.h"
-#include "report/safe/files.h"
-#include "report/safe/headline.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,10 +9,10 @@
 #include "report/lang/expression_spot.h"
 
 #include "report/dwarf/missing.h"
+#include "report/dwarf/near.h"
 #include "report/dwarf/threads.h"
 #include "report/dwarf/variables.h"
 #include "report/lang/container.h"
-#include "report/lang/near.h"
 
 #include <errno.h>
 #include <inttypes.h>

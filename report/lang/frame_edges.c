@@ -8,7 +8,7 @@
 #include "report/lang/frame_edges.h"
 
 #include "code/insn/insn.h"
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* frame_variable.c - see frame_variable.h: the debug information of a variable, and its address. */
 #include "report/lang/frame_variable.h"
 
-#include "report/code/instruction.h"
 #include "report/dwarf/dies.h"
+#include "report/dwarf/instruction.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/types_priv.h"
 #include "report/lang/frame_edges.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* go_name.c - names of Go's functions: `path/pkg.(*Type[...]).Method`, and how people shorten them. */
-#include "report/lang/go.h"
+#include "report/dwarf/go.h"
 
 #include "report/code/code_sites_priv.h"
 

@@ -10,8 +10,8 @@
 #include "code/insn/insn.h"
 #include "record/race_judge.h"
 #include "report/code/source.h"
+#include "report/files/files.h"
 #include "report/race/race_grade.h"
-#include "report/safe/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 
 #include "code/insn/insn.h"
 #include "report/code/source.h"
+#include "report/files/files.h"
 #include "report/race/race_report.h"
-#include "report/safe/files.h"
 
 /* Decodes the instruction at an offset in code[]; 0: done. */
 int race_decode_at(const struct race_side *side, size_t at, struct insn *out);

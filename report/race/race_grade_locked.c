@@ -4,8 +4,8 @@
 
 #include "code/insn/insn.h"
 #include "report/code/source.h"
+#include "report/files/files.h"
 #include "report/race/race_grade.h"
-#include "report/safe/files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "report/race/race_json.h"
 
 #include "record/race_words.h"
+#include "report/files/files.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
-#include "report/safe/files.h"
 
 #include <limits.h>
 #include <stdlib.h>

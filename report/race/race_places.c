@@ -3,7 +3,7 @@
 #include "report/race/race_places.h"
 
 #include "report/dwarf/symbols.h"
-#include "report/safe/files.h"
+#include "report/files/files.h"
 #include "report/safe/line.h"
 
 #include <errno.h>

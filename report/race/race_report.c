@@ -7,12 +7,12 @@
 
 #include "base/hash.h"
 #include "record/race_judge.h"
+#include "report/files/file_places.h"
+#include "report/files/files.h"
+#include "report/files/headline.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
-#include "report/safe/file_places.h"
-#include "report/safe/files.h"
-#include "report/safe/headline.h"
 
 #include <errno.h>
 #include <inttypes.h>

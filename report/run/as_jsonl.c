@@ -1,103 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* as_jsonl.c - hits and the summary of a run, one JSON object a line. */
-#include "report/dwarf/same_code.h"
 #include "report/run/groups.h"
 #include "report/run/run_watch.h"
-#include "report/safe/stream_fd.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 static const char *const access_names[] = { "", "r", "w", "rw", "x" };
 static const char *const value_names[] = { "none", "hit", "later" };
 
-json_t *run_json_hex(uint64_t value)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, value);
-	return json_string(text);
-}
-
-/* jansson refuses what is not UTF-8. */
-json_t *run_json_text(const char *text)
-{
-	json_t *j = text ? json_string(text) : NULL;
-
-	if (j || !text)
-		return j ? j : json_null();
-	char plain[256];
-	size_t n = 0;
-	for (; text[n] && n < sizeof(plain) - 1; n++)
-		plain[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
-	plain[n] = 0;
-	return json_string(plain);
-}
-
-/* JSON's integers end where a signed 64-bit number does. */
 static json_t *json_value(uint64_t value, bool is_known)
 {
-	if (!is_known)
-		return json_null();
-	return value <= INT64_MAX ? json_integer((json_int_t)value) : run_json_hex(value);
-}
-
-static json_t *json_count(uint64_t value)
-{
-	return json_value(value, true);
-}
-
-json_t *run_json_same_code(const char *names)
-{
-	static const char and[] = SAME_CODE_AND;
-	json_t *list = json_array();
-	char text[SAME_CODE_BYTES];
-
-	snprintf(text, sizeof(text), "%s", names);
-	char *at = text;
-	for (char *end; (end = strstr(at, and)); at = end + strlen(and)) {
-		*end = '\0';
-		json_array_append_new(list, run_json_text(at));
-	}
-	json_array_append_new(list, run_json_text(at));
-	return list;
-}
-
-void run_json_place(json_t *to, const struct place *p)
-{
-	json_object_set_new(to, "function", run_json_text(p->function));
-	json_object_set_new(to, "offset", p->function ? json_count(p->offset) : json_null());
-	json_object_set_new(to, "module", run_json_text(p->module));
-	json_object_set_new(to, "module_offset",
-			    p->module ? run_json_hex(p->module_offset) : json_null());
-	json_object_set_new(to, "file", run_json_text(p->file));
-	json_object_set_new(to, "line", p->line ? json_integer(p->line) : json_null());
-	if (p->same_code)
-		json_object_set_new(to, "same_code", run_json_same_code(p->same_code));
-}
-
-/* Values may hold any text, and a terminal acts on some of it. Other readers get it as it is. */
-void run_jsonl_line(FILE *f, json_t *object)
-{
-	json_dumpf(object, f, JSON_COMPACT | (isatty(stream_fd(f)) ? JSON_ENSURE_ASCII : 0));
-	fputc('\n', f);
-	json_decref(object);
-}
-
-json_t *run_json_time(uint64_t unix_ns)
-{
-	time_t seconds = (time_t)(unix_ns / 1000000000u);
-	char text[64];
-	struct tm tm;
-
-	if (!unix_ns || !gmtime_r(&seconds, &tm))
-		return json_null();
-	size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, sizeof(text) - n, ".%09uZ", (unsigned int)(unix_ns % 1000000000u));
-	return json_string(text);
+	return is_known ? run_json_count(value) : json_null();
 }
 
 json_t *run_jsonl_frames(const struct run_frame *frames, size_t count)
@@ -121,7 +35,7 @@ json_t *run_jsonl_hit_begin(const struct run_hit *hit)
 
 	json_object_set_new(j, "type", json_string("hit"));
 	json_object_set_new(j, "time", run_json_time(hit->unix_ns));
-	json_object_set_new(j, "time_ns", json_count(hit->time_ns));
+	json_object_set_new(j, "time_ns", run_json_count(hit->time_ns));
 	json_object_set_new(j, "pid", json_integer(hit->pid));
 	json_object_set_new(j, "tid", json_integer(hit->tid));
 	json_object_set_new(j, "thread", run_json_text(hit->thread));
@@ -174,7 +88,7 @@ static json_t *json_counts(const struct run_end *end, bool is_lost, uint64_t *su
 		*sum += end->counts[i].value;
 		json_object_set_new(j, end->counts[i].name,
 				    is_counted(end, &end->counts[i]) ?
-					    json_count(end->counts[i].value) :
+					    run_json_count(end->counts[i].value) :
 					    json_null());
 	}
 	return j;
@@ -190,8 +104,8 @@ json_t *run_jsonl_sites(const struct tally *tally)
 		json_t *j = json_object();
 		json_object_set_new(j, "ip", run_json_hex(sums[i].ip));
 		run_json_place(j, &sums[i].place);
-		json_object_set_new(j, "hits", json_count(sums[i].hits));
-		json_object_set_new(j, "threads", json_count(sums[i].others));
+		json_object_set_new(j, "hits", run_json_count(sums[i].hits));
+		json_object_set_new(j, "threads", run_json_count(sums[i].others));
 		json_array_append_new(list, j);
 	}
 	free(sums);
@@ -209,9 +123,9 @@ static json_t *jsonl_numbered(const struct tally *tally, const char *number, con
 		json_t *j = json_object();
 		json_object_set_new(j, number, json_integer(sums[i].tid));
 		json_object_set_new(j, name, run_json_text(sums[i].thread));
-		json_object_set_new(j, "hits", json_count(sums[i].hits));
+		json_object_set_new(j, "hits", run_json_count(sums[i].hits));
 		if (has_sites)
-			json_object_set_new(j, "sites", json_count(sums[i].others));
+			json_object_set_new(j, "sites", run_json_count(sums[i].others));
 		json_array_append_new(list, j);
 	}
 	free(sums);
@@ -235,26 +149,26 @@ void run_jsonl_totals(json_t *j, const struct run_end *end)
 	json_t *rejected_by = json_counts(end, false, &rejected);
 	json_t *lost_by = json_counts(end, true, &lost);
 
-	json_object_set_new(j, "taken", json_count(end->taken));
-	json_object_set_new(j, "rejected", json_count(rejected));
+	json_object_set_new(j, "taken", run_json_count(end->taken));
+	json_object_set_new(j, "rejected", run_json_count(rejected));
 	json_object_set_new(j, "rejected_by", rejected_by);
-	json_object_set_new(j, "condition_faults", json_count(end->condition_faults));
+	json_object_set_new(j, "condition_faults", run_json_count(end->condition_faults));
 	json_object_set_new(j, "evaluated_in", run_json_text(end->evaluated_in));
-	json_object_set_new(j, "delivered", json_count(end->delivered));
+	json_object_set_new(j, "delivered", run_json_count(end->delivered));
 	json_object_set_new(j, "lost", lost_by);
-	json_object_set_new(j, "unread", json_count(end->unread));
-	json_object_set_new(j, "unseen_changes", json_count(end->unseen_changes));
+	json_object_set_new(j, "unread", run_json_count(end->unread));
+	json_object_set_new(j, "unseen_changes", run_json_count(end->unseen_changes));
 	json_object_set_new(j, "stopped", json_boolean(end->is_stopped));
 	json_object_set_new(j, "mechanism", run_json_text(end->mechanism));
 	json_object_set_new(j, "cost_ns",
 			    end->cost_ns >= 0 ? json_integer((json_int_t)end->cost_ns) :
 						json_null());
-	json_object_set_new(j, "duration_ns", json_count(end->duration_ns));
-	json_object_set_new(j, "pauses", json_count(end->pauses));
-	json_object_set_new(j, "paused_ns", json_count(end->paused_ns));
-	json_object_set_new(j, "while_off", json_count(end->while_off));
-	json_object_set_new(j, "rests", json_count(end->rests));
-	json_object_set_new(j, "rested_ns", json_count(end->rested_ns));
+	json_object_set_new(j, "duration_ns", run_json_count(end->duration_ns));
+	json_object_set_new(j, "pauses", run_json_count(end->pauses));
+	json_object_set_new(j, "paused_ns", run_json_count(end->paused_ns));
+	json_object_set_new(j, "while_off", run_json_count(end->while_off));
+	json_object_set_new(j, "rests", run_json_count(end->rests));
+	json_object_set_new(j, "rested_ns", run_json_count(end->rested_ns));
 	json_object_set_new(j, "budget_percent",
 			    end->budget_ppm ? json_real((double)end->budget_ppm / 10000) :
 					      json_null());

@@ -9,6 +9,7 @@
 #define REPORT_RUN_RUN_H
 
 #include "report/dwarf/symbols.h"
+#include "report/json_text.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -173,17 +174,6 @@ json_t *run_jsonl_sites(const struct tally *tally);
 json_t *run_jsonl_threads(const struct tally *tally);
 json_t *run_jsonl_processes(const struct tally *processes);
 void run_jsonl_totals(json_t *to, const struct run_end *end);
-void run_jsonl_line(FILE *f, json_t *object); /* takes the object */
-/* `2026-11-24T19:07:23.123456789Z`, or null. */
-json_t *run_json_time(uint64_t unix_ns);
-
-/* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
-json_t *run_json_text(const char *text);
-/* The names of place.same_code as an array. */
-json_t *run_json_same_code(const char *names);
-json_t *run_json_hex(uint64_t value);
-/* The members function, offset, module, module_offset, file and line. */
-void run_json_place(json_t *to, const struct place *p);
 
 /* `function+0x12`, `module+0x4d2` or `0x55...`. */
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);

@@ -9,11 +9,11 @@
  */
 #include "cli/launch/program.h"
 #include "record/race_region.h"
-#include "report/safe/files.h"
-#include "report/race/race_report.h"
-#include "report/race/race_totals.h"
 #include "report/code/source.h"
 #include "report/dwarf/symbols.h"
+#include "report/files/files.h"
+#include "report/race/race_report.h"
+#include "report/race/race_totals.h"
 #include "report/safe/target_file.h"
 
 #include <stdio.h>

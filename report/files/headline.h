@@ -5,10 +5,10 @@
  * The libraries of the system are not the user's, and neither is code of a toolchain's headers and
  * libraries, which compilers put into the functions that use it.
  */
-#ifndef REPORT_SAFE_HEADLINE_H
-#define REPORT_SAFE_HEADLINE_H
+#ifndef REPORT_FILES_HEADLINE_H
+#define REPORT_FILES_HEADLINE_H
 
-#include "report/safe/file_places.h"
+#include "report/files/file_places.h"
 
 /* Did the user write it? true also where that is not known. */
 bool headline_is_written(const struct place *p);

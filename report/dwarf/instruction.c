@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* instruction.c - see instruction.h. */
-#include "report/code/instruction.h"
+#include "report/dwarf/instruction.h"
 
 #include "code/insn/insn.h"
 #include "code/insn/insn_uprobe.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near.c - names that resemble a mistyped one. */
-#include "report/lang/near.h"
+#include "report/dwarf/near.h"
 #include "report/dwarf/symbols_priv.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near.h - names that resemble a mistyped one. */
-#ifndef REPORT_LANG_NEAR_H
-#define REPORT_LANG_NEAR_H
+#ifndef REPORT_DWARF_NEAR_H
+#define REPORT_DWARF_NEAR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ada.c - see ada.h. The forms are those of GNAT's exp_dbug.ads. */
-#include "report/lang/ada.h"
+#include "report/dwarf/ada.h"
 
 #include "report/dwarf/languages.h"
 #include "report/dwarf/unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* files.c - see files.h. */
-#include "report/safe/files.h"
+#include "report/files/files.h"
 
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/dies.h"

@@ -5,8 +5,8 @@
  * The table stays in a program that was stripped of everything else, as distributions do. Read from
  * Go 1.18 on; of older programs only that they are Go.
  */
-#ifndef REPORT_LANG_GO_H
-#define REPORT_LANG_GO_H
+#ifndef REPORT_DWARF_GO_H
+#define REPORT_DWARF_GO_H
 
 #include "report/dwarf/symbols_priv.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* file_places.c - see file_places.h. */
-#include "report/safe/file_places.h"
+#include "report/files/file_places.h"
 
 #include "record/file_table.h"
+#include "report/files/files.h"
 #include "report/safe/clean.h"
-#include "report/safe/files.h"
 #include "report/safe/kept_files.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  * One file is opened once for all processes of a run, wherever they had it loaded, and what was
  * looked up once stays looked up.
  */
-#ifndef REPORT_SAFE_FILES_H
-#define REPORT_SAFE_FILES_H
+#ifndef REPORT_FILES_FILES_H
+#define REPORT_FILES_FILES_H
 
 #include "report/dwarf/symbols.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* instruction.h - bytes of code, and which of them a breakpoint in the code may stand on. */
-#ifndef REPORT_CODE_INSTRUCTION_H
-#define REPORT_CODE_INSTRUCTION_H
+#ifndef REPORT_DWARF_INSTRUCTION_H
+#define REPORT_DWARF_INSTRUCTION_H
 
 #include "report/dwarf/symbols.h"
 

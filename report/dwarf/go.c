@@ -5,7 +5,7 @@
  * The layout is that of runtime.pcHeader and runtime._func in Go's runtime (symtab.go), 1.18 and
  * later. No number in the table is trusted: each is checked against its size.
  */
-#include "report/lang/go.h"
+#include "report/dwarf/go.h"
 
 #include "report/dwarf/sections.h"
 #include "report/safe/busy.h"

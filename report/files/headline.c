@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* headline.c - see headline.h. */
-#include "report/safe/headline.h"
+#include "report/files/headline.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "cli/opts.h"
 #include "cli/standard_output.h"
 #include "cli/terminal.h"
-#include "report/lang/near.h"
+#include "report/dwarf/near.h"
 #include "report/safe/stream_fd.h"
 
 #include <trapline/trapline.h>

@@ -5,8 +5,8 @@
  *
  * Symbols come from files, each opened once, when it is asked for.
  */
-#ifndef REPORT_SAFE_FILE_PLACES_H
-#define REPORT_SAFE_FILE_PLACES_H
+#ifndef REPORT_FILES_FILE_PLACES_H
+#define REPORT_FILES_FILE_PLACES_H
 
 #include "report/dwarf/symbols.h"
 

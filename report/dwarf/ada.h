@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ada.h - names of Ada: GNAT's symbol `ring__push__2` is ring.push. */
-#ifndef REPORT_LANG_ADA_H
-#define REPORT_LANG_ADA_H
+#ifndef REPORT_DWARF_ADA_H
+#define REPORT_DWARF_ADA_H
 
 #include "report/dwarf/symbols_priv.h"
 
