@@ -33,6 +33,42 @@ scene_output() {
 	inside && !is_command'
 }
 
+# --- the three commands to try first, on a program of the tests that runs already ---
+
+sed -n '/^## Three to try first/,/^## All/p' "$readme" >"$tmp/first"
+awk -F '`' '/^\| [^|]* \| `trapline / { print $2 }' "$tmp/first" >"$tmp/commands"
+[ "$(wc -l <"$tmp/commands")" = 3 ] && [ "$(grep -c '^| .*https://github.com/.*/issues/[0-9]*)) |$' "$tmp/first")" = 3 ]
+ok 'the README says which three commands to try first, and which old problem each ends' $?
+"$build/tests/counter" 100000 2000 >"$tmp/victim" 2>&1 &
+victim=$!
+n=0
+while [ $n -lt 100 ] && [ ! -s "$tmp/victim" ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+first() {
+	sed -n "s/^trapline \($1 .*\)/\1/p" "$tmp/commands" |
+		sed "s/ PID\>/ $victim/; s/ VARIABLE\>/ shared_counter/; s/--for [0-9]*m/--for 2/"
+}
+# shellcheck disable=SC2046 # the words of the command
+timeout 20 "$build/trapline" $(first watch) --limit 3 >"$tmp/out" 2>&1 && grep -q '^3 hits in ' "$tmp/out"
+ok 'the first of them prints the accesses' $?
+kill $victim
+wait $victim 2>/dev/null
+# It reads a freed block again and again.
+"$build/tests/heap_server" bad >"$tmp/victim" 2>&1 &
+victim=$!
+# shellcheck disable=SC2046
+timeout 20 "$build/trapline" $(first heap) >"$tmp/out" 2>&1
+grep -q '^heap A: use-after-free: ' "$tmp/out" && kill -0 $victim
+ok 'the second reports the errors of a server, which continues' $?
+kill $victim
+wait $victim 2>/dev/null
+body='{"seq":1,"type":"request","command":"initialize","arguments":{"adapterID":"trapline"}}'
+printf 'Content-Length: %d\r\n\r\n%s' ${#body} "$body" | timeout 20 "$build/trapline" dap >"$tmp/out" 2>&1
+grep -q '"supportsLogPoints":true' "$tmp/out"
+ok 'the third speaks with an editor, and has logpoints' $?
+
 # --- the two commands ---
 
 block sh 1 >"$tmp/commands"

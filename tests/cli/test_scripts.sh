@@ -203,4 +203,37 @@ ok "tests_that_are_demanded_are_refused_with_the_remedy" $?
 CXX=false configure
 [ $? = 0 ] && grep -qx 'Message: tests: off, install libcmocka-dev g++' "$tmp/out"
 ok "without_a_compiler_for_C++_the_message_names_it_too" $?
+# --- check-doors ---
+mkdir "$tmp/tree"
+cp -r src agent report cli man README.md SECURITY.md CONTRIBUTING.md scripts "$tmp/tree"
+for folder in bench completions debian editors examples fuzz tests; do
+	mkdir "$tmp/tree/$folder"
+done
+(cd tests && find . -mindepth 1 -maxdepth 1 -type d) | while read -r folder; do
+	mkdir "$tmp/tree/tests/$folder"
+done
+doors()
+{
+	sh scripts/check-doors "$tmp/tree" >"$tmp/out" 2>"$tmp/err"
+}
+doors && [ ! -s "$tmp/err" ]
+ok "the_doors_name_all_that_is_there" $?
+mkdir "$tmp/tree/src/cellar"
+touch "$tmp/tree/src/cellar/wine.c"
+doors
+[ $? = 1 ] && says "check-doors: CONTRIBUTING.md: src/cellar/ has no row in 'Where a line belongs'"
+ok "a_new_folder_needs_a_row" $?
+rm -r "$tmp/tree/src/cellar" "$tmp/tree/report/page"
+doors
+[ $? = 1 ] && says "check-doors: CONTRIBUTING.md: report/page/ does not exist"
+ok "a_row_needs_a_folder" $?
+cp -r report/page "$tmp/tree/report"
+sed -i 's/`race`, `throttle`, `heap`, `flow`, `patch`, `break --trace`/`race`, `throttle`, `heap`, `patch`, `break --trace`/' "$tmp/tree/SECURITY.md"
+sed -i '/^| `dap` |/d' "$tmp/tree/README.md"
+sed -i 's/race, heap, flow, throttle, patch, point, safepoint/race, heap, throttle, patch, point, safepoint/' "$tmp/tree/man/trapline-glossary.7"
+doors
+[ $? = 1 ] && says "check-doors: README.md: dap has no row in the table of commands
+check-doors: man/trapline-glossary.7: the term 'tool' does not name flow
+check-doors: SECURITY.md: flow loads code into a process, and is not in that list"
+ok "each_command_tool_and_loader_is_named" $?
 finished
