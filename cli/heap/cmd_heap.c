@@ -76,6 +76,7 @@ static int make_heap_region(struct heap_cli *c)
 		.budget_ppm = c->set.budget_ppm,
 		.allowance_ns = ALLOWANCE_NS,
 		.first = c->set.first,
+		.seed = c->set.seed,
 		.align = c->set.align,
 		.does_stop = (uint64_t)c->set.stop,
 	};

@@ -2,6 +2,7 @@
 /* heap_settings.c - see heap_settings.h. What cannot work is refused before the program starts. */
 #include "cli/heap/heap_settings.h"
 
+#include "base/clock.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
@@ -12,11 +13,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define COMMAND "heap"
 #define OVERHEAD 2.0
 #define ALIGN_MOST 16u
+#define SEED_MOST UINT32_MAX
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct heap_cli_settings, member)
@@ -26,6 +29,8 @@ static const struct opt options[] = {
 	  "spend at most PERCENT of the CPU time on samples (default 2%)" },
 	{ "first", 0, OPT_COUNT, AT(first), "N",
 	  "sample the first N blocks of each calling context, without a limit of the cost" },
+	{ "seed", 0, OPT_COUNT, AT(seed), "N",
+	  "draw blocks by the number N, as the summary of another run has it" },
 	{ "align", 0, OPT_COUNT, AT(align), "N",
 	  "align sampled blocks to N bytes (default 16, as malloc); 1 finds each overflow, but "
 	  "breaks programs with locks, vectors or tagged pointers in blocks of odd sizes" },
@@ -52,7 +57,7 @@ const struct opt_syntax heap_syntax = {
 	.about =
 		"Finds heap errors of a program as it is: use after free, double free, invalid free, "
 		"overflow and underflow. The program continues after an error.",
-	.tail = "Samples some blocks of each calling context. Each sampled block ends at a page without "
+	.tail = "Samples some blocks of each calling context, and some of all blocks. Each sampled block ends at a page without "
 		"access, and loses access when it is freed.\n\n"
 		"examples:\n"
 		"  trapline heap -- ./program\n"
@@ -61,6 +66,16 @@ const struct opt_syntax heap_syntax = {
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
+
+/* Where it is refused the clock must do. */
+static uint64_t draw_seed(void)
+{
+	uint32_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) < 0)
+		random = (uint32_t)clock_now_ns();
+	return random ? random : 1;
+}
 
 static int check_numbers(struct heap_cli_settings *set)
 {
@@ -78,6 +93,12 @@ static int check_numbers(struct heap_cli_settings *set)
 		return cli_wrong(COMMAND,
 				 "invalid --error-exitcode '%llu': expected 1 to 255 (example: 3)",
 				 (unsigned long long)set->error_exitcode);
+	if (set->seed > SEED_MOST)
+		return cli_wrong(COMMAND,
+				 "invalid --seed '%llu': expected 1 to 4294967295 (example: 7)",
+				 (unsigned long long)set->seed);
+	if (!set->seed)
+		set->seed = draw_seed();
 	set->budget_ppm = (uint64_t)(set->overhead * 10000);
 	return CLI_OK;
 }

@@ -11,6 +11,7 @@
 struct heap_cli_settings {
 	double overhead; /* percent */
 	uint64_t first;
+	uint64_t seed; /* 0: one is drawn */
 	uint64_t align;
 	uint64_t error_exitcode;
 	struct opt_list suppressions;

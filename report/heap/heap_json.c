@@ -86,6 +86,9 @@ json_t *heap_summary_object(const struct heap_totals *t)
 	json_object_set_new(j, "suppressed", heap_number(t->suppressed));
 	json_object_set_new(j, "baselined", heap_number(t->baselined));
 	json_object_set_new(j, "sampled", heap_number(c[HEAP_SAMPLED]));
+	json_object_set_new(j, "drawn", heap_number(c[HEAP_DRAWN_BLOCKS]));
+	json_object_set_new(j, "allocations", heap_number(c[HEAP_CALLS]));
+	json_object_set_new(j, "seed", heap_number(t->seed));
 	json_object_set_new(j, "reused", heap_number(c[HEAP_REUSED]));
 	json_object_set_new(j, "lost",
 			    heap_number(c[HEAP_LOST_FULL] + c[HEAP_LOST_LARGE] +

@@ -83,6 +83,7 @@ struct heap_totals {
 	uint64_t wall_ns;
 	double budget; /* a part of 1 */
 	uint64_t first;
+	uint64_t seed;
 	char why_unwatched[200];
 	size_t errors; /* that are shown */
 	size_t suppressed;

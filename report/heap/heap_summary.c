@@ -10,6 +10,7 @@
 
 const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_SAMPLED] = "sampled",
+	[HEAP_DRAWN_BLOCKS] = "drawn",
 	[HEAP_REUSED] = "reused",
 	[HEAP_LOST_FULL] = "lost_full",
 	[HEAP_LOST_LARGE] = "lost_large",
@@ -26,6 +27,7 @@ const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_UNWATCHED] = "unwatched",
 	[HEAP_LIVE_AT_END] = "live_at_end",
 	[HEAP_COST_NS] = "cost_ns",
+	[HEAP_CALLS] = "allocations",
 	[HEAP_CPU_NS] = "cpu_ns",
 	[HEAP_PROCESSES] = "processes",
 	[HEAP_REFUSED] = "refused",
@@ -39,6 +41,7 @@ void heap_totals(const struct heap_region *region, struct heap_totals *out)
 	out->pool_bytes = __atomic_load_n(&region->pool_bytes, __ATOMIC_RELAXED);
 	out->budget = (double)region->settings.budget_ppm / 1e6;
 	out->first = region->settings.first;
+	out->seed = region->settings.seed;
 	memcpy(out->why_unwatched, region->why_unwatched, sizeof(out->why_unwatched) - 1);
 	clean_text(out->why_unwatched);
 }
@@ -67,6 +70,24 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		if (t->counters[rows[i].counter])
 			fprintf(f, "  %" PRIu64 " %s\n", t->counters[rows[i].counter],
 				rows[i].what);
+}
+
+/* What the chance to find an error follows from: trapline-heap(1) has how. */
+static void print_chance(const struct heap_totals *t, FILE *f)
+{
+	uint64_t drawn = t->counters[HEAP_DRAWN_BLOCKS];
+	uint64_t calls = t->counters[HEAP_CALLS];
+
+	if (drawn && calls >= drawn)
+		fprintf(f,
+			"  %" PRIu64 " block%s of all alike: 1 of %.0f allocations (seed %" PRIu64
+			")\n",
+			drawn, plural(drawn), (double)calls / (double)drawn, t->seed);
+	else
+		fprintf(f,
+			"  no block was drawn of all alike: 1 of each context at least (seed %" PRIu64
+			")\n",
+			t->seed);
 }
 
 static void print_cost(const struct heap_totals *t, FILE *f)
@@ -112,6 +133,7 @@ void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f)
 		t->counters[HEAP_PROCESSES] == 1 ? "" : "es", t->counters[HEAP_REUSED]);
 	if (t->suppressed || t->baselined)
 		fprintf(f, "  %zu suppressed, %zu in the baseline\n", t->suppressed, t->baselined);
+	print_chance(t, f);
 	print_cost(t, f);
 	print_lost(t, f);
 	print_watches(t, f);

@@ -25,6 +25,13 @@ static inline void *memory_map_sparse(size_t bytes)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
+/* A child by fork(2) has the same pages, not a copy. */
+static inline void *memory_map_inherited(size_t bytes)
+{
+	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			    -1, 0);
+}
+
 static inline void *memory_map_shared(size_t bytes, int writable, int fd, uint64_t offset)
 {
 	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,

@@ -2,13 +2,14 @@
 /*
  * heap.h - the heap error detector in the target: what stands before an allocator asks it.
  *
- * Some blocks are sampled: the first ones of each calling context, and later ones by powers of two,
- * within a budget of time. A sampled block lies in a slot of its own, and ends at a page without
+ * Some blocks are sampled, within a budget of time: the first one of each calling context, and fewer and fewer of
+ * its later ones; and of all blocks alike as many as can be. Which ones, is drawn. A sampled block lies in a slot of its own, and ends at a page without
  * access. When it is freed, its pages lose access too, and its slot is used again last. An access
  * that is an error faults in the thread that makes it; SIGSEGV records it with the stacks of access,
  * allocation and free, gives access, and the program goes on.
  *
  *	heap_context.c	which blocks	   heap_pool.c	 where they lie
+ *	heap_draw.c	the same, by chance  heap_line.c	 one error as JSON
  *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
@@ -42,12 +43,14 @@ struct heap_request {
 };
 
 struct heap_thread {
-	uint32_t skip;	   /* allocations to pass before the budget is asked again */
-	uint32_t backoff;  /* how many the last time */
+	uint32_t until;	   /* allocations that pass before the next look */
+	uint32_t steps;	   /* between the looks before and after */
+	uint32_t most;	   /* steps: few at first, since a thread may live for few */
+	uint32_t unpaid;   /* allocations that were not counted yet */
+	uint32_t is_drawn; /* the next look is at a block to sample */
 	uint32_t busy;	   /* in one of ours: what is allocated from there is not sampled */
 	int32_t tid;	   /* 0: not known yet */
-	uint32_t look;	   /* allocations until the watches are looked at */
-	uint32_t looks;	   /* they were, in this thread */
+	uint64_t random;   /* heap_draw.c; 0: not begun */
 	uint64_t aside_ns; /* of the present sample, and counted elsewhere */
 	uint64_t cpu_ns;   /* of the thread, when the present sample began */
 };
@@ -92,9 +95,12 @@ void heap_end(void);
 /* Bytes that held the pattern around a block. */
 bool heap_is_damaged(const void *p, size_t bytes);
 
+/* It is one of all blocks alike, whatever its context. */
+#define HEAP_DRAWN (1u << 31)
+
 /*
  * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its context
- * have been. It is what each allocation pays.
+ * have been, or HEAP_DRAWN. It is what each allocation pays.
  */
 uint32_t heap_wants(const uint64_t *frame);
 /* A block with guards, the nth sample of its context; NULL: the allocator shall give it. */

@@ -23,6 +23,7 @@
 #include <trapline/heap.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/own_thread_name.h"
 #include "base/sys.h"
@@ -303,6 +304,7 @@ static struct heap_region *new_region(const struct trapline_heap_opts *o, const 
 		.budget_ppm = o->budget_ppm ? o->budget_ppm : BUDGET_PPM,
 		.allowance_ns = ALLOWANCE_NS,
 		.first = o->first,
+		.seed = clock_now_ns(),
 		.align = o->align ? o->align : ALIGN_MOST,
 		.are_traps_blocked = facts->blocks_trap,
 		.has_reader = 1,

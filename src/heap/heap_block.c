@@ -17,12 +17,13 @@
 #include "base/sys.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
+#include "heap/heap_draw.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "heap/heap_watch.h"
 
 #define PATTERN 0xd5u
-#define NTH_AT_START 4u /* of each so many samples of a context the last but one */
+#define NTH_AT_START 4u /* of each so many samples of a context one */
 
 static uintptr_t least(uintptr_t a, uintptr_t b)
 {
@@ -121,16 +122,23 @@ static size_t usual_alignment(size_t bytes)
 	return bytes <= 8 && most > 8 ? 8 : most;
 }
 
+/* Of the first samples of a context the third; later they are drawn. */
+static bool is_at_start(uint32_t nth)
+{
+	return nth <= NTH_AT_START ? nth == NTH_AT_START - 1 : heap_random() % NTH_AT_START == 0;
+}
+
 static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t nth)
 {
 	size_t alignment = r->alignment ? r->alignment : usual_alignment(r->bytes);
 
 	/* A block without bytes is where no access is. */
-	slot->start = r->bytes && nth % NTH_AT_START == NTH_AT_START - 1 ?
+	slot->start = r->bytes && is_at_start(nth) ?
 			      slot->base :
 			      (slot->base + slot->room - r->bytes) & ~(alignment - 1);
 	slot->bytes = r->bytes;
 	slot->family = r->family;
+	slot->is_drawn = (nth & HEAP_DRAWN) != 0;
 	slot->is_told_before = slot->is_told_behind = 0;
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
@@ -161,6 +169,8 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_LIVE);
 	heap_watch_newest(slot);
 	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
+	if (slot->is_drawn)
+		heap_draw_count();
 	if (is_reused)
 		counter_add(&heap_region->counters[HEAP_REUSED], 1u);
 	return (void *)slot->start;
@@ -179,7 +189,7 @@ void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 	if (!p)
 		atomic_add(&heap_live, (uint64_t)-1);
 	heap_self.busy--;
-	heap_budget_spend(begun);
+	heap_budget_spend(begun, nth & HEAP_DRAWN ? HEAP_FOR_ALL : HEAP_FOR_CONTEXTS);
 	return p;
 }
 
@@ -231,6 +241,7 @@ void heap_give(void *p, enum heap_family family, const uint64_t *frame)
 {
 	uint64_t begun = heap_budget_begin();
 	struct heap_slot *slot = heap_pool_slot((uintptr_t)p);
+	bool is_drawn = slot && slot->is_drawn;
 	uint32_t state = HEAP_SLOT_LIVE;
 
 	heap_self.busy++;
@@ -243,7 +254,7 @@ void heap_give(void *p, enum heap_family family, const uint64_t *frame)
 				HEAP_MEMORY_BLOCK, frame);
 	}
 	heap_self.busy--;
-	heap_budget_spend(begun);
+	heap_budget_spend(begun, is_drawn ? HEAP_FOR_ALL : HEAP_FOR_CONTEXTS);
 }
 
 size_t heap_size(const void *p)
@@ -257,7 +268,6 @@ size_t heap_size(const void *p)
 
 /* A program that aborts ends twice: by abort(), and by the signal. */
 static int32_t ended_pid;
-static uint64_t ended_cpu_ns;
 static bool is_second_end;
 
 static void inspect_at_end(struct heap_slot *slot)
@@ -289,8 +299,5 @@ void heap_end(void)
 		heap_context_end();
 	heap_watch_look();
 	heap_budget_spend_long(begun);
-	uint64_t cpu_ns = heap_budget_cpu_ns();
-	counter_add(&heap_region->counters[HEAP_CPU_NS],
-		    cpu_ns - (is_second_end ? ended_cpu_ns : 0));
-	ended_cpu_ns = cpu_ns;
+	heap_budget_end();
 }

@@ -1,31 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_budget.c - see heap_budget.h. */
+/*
+ * heap_budget.c - see heap_budget.h.
+ *
+ * The accounts lie in memory that children share with their parent. They are numbers alone: a child that writes
+ * others there changes how much is sampled, and nothing else.
+ */
 #include "heap/heap_budget.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 #define PPM 1000000u
 /* What takes longer was interrupted: other threads ran, and that is no cost. */
 #define LONGEST_NS 100000u
 #define SUSPECT_NS 30000u
 #define LONGEST_MOVE_NS 1000000u /* in all threads */
-#define BACKOFF_LEAST 8u
-#define BACKOFF_MOST 1024u
+#define REFUSED_NS 4000000u	 /* so long it is not asked again */
+#define RESERVE_NS 5000000u	 /* that contexts have, and nothing else takes */
+#define YOUNG_NS 50000000u
 #define WATCHES_PARTS 2u
-#define LEAST_PARTS 2u
+#define LEAST_PARTS 4u	      /* of the share, whatever calls and registers cost: for contexts */
+#define LEAST_PARTS_OF_ALL 2u /* and for all blocks alike */
 #define ALLOWED_PROCESSES 10u
 #define ALLOWANCE_PARTS 10u /* of it for each further one */
 /* Measured: what a pair of malloc() and free() costs more that is not sampled. */
 #define CALL_NS 6u
 
+struct accounts {
+	uint64_t spent_ns[HEAP_ACCOUNTS];
+	uint64_t watches_ns;
+	uint64_t calls;
+	uint64_t cpu_ns;
+	uint64_t closed_until_ns; /* contexts: by the coarse clock */
+};
+
+static struct accounts *accounts;
 static struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
-	uint64_t samples_ns; /* by all threads of this process */
-	uint64_t watches_ns;
-	uint64_t calls_ns;
+	uint64_t started_ns;
 	uint64_t before_ns; /* CPU time of the process until the start */
+	uint64_t told_ns;   /* of its CPU time from then on, what the accounts have */
 } budget;
 
 /* A script of many short programs would pay with allowances alone. */
@@ -37,62 +53,196 @@ static uint64_t allowance_in(const struct heap_region *region)
 	return processes < ALLOWED_PROCESSES ? whole_ns : whole_ns / ALLOWANCE_PARTS;
 }
 
-void heap_budget_start(const struct heap_region *region)
+static uint64_t cpu_of_process(void)
 {
+	uint64_t ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	/* A child by vfork() has our memory, and a clock of its own. */
+	return ns > budget.before_ns ? ns - budget.before_ns : 0;
+}
+
+static int map_accounts(void)
+{
+	void *at = memory_map_inherited(sizeof(*accounts));
+
+	if (memory_failed(at))
+		return memory_error(at);
+	accounts = at;
+	return 0;
+}
+
+/* Threads may be using those of the run before: the same memory again. */
+static void clear_accounts(void)
+{
+	for (uint32_t i = 0; i < HEAP_ACCOUNTS; i++)
+		atomic_set(&accounts->spent_ns[i], UINT64_C(0));
+	atomic_set(&accounts->watches_ns, UINT64_C(0));
+	atomic_set(&accounts->calls, UINT64_C(0));
+	atomic_set(&accounts->cpu_ns, UINT64_C(0));
+	atomic_set(&accounts->closed_until_ns, UINT64_C(0));
+}
+
+int heap_budget_start(const struct heap_region *region)
+{
+	int err = accounts ? 0 : map_accounts();
+
+	if (err)
+		return err;
+	clear_accounts();
 	budget.ppm = region->settings.budget_ppm;
 	budget.allowance_ns = allowance_in(region);
-	budget.samples_ns = 0;
-	budget.watches_ns = 0;
-	budget.calls_ns = 0;
+	budget.started_ns = clock_now_ns();
+	budget.told_ns = 0;
 	budget.before_ns = 0;
-	budget.before_ns = heap_budget_cpu_ns();
+	budget.before_ns = cpu_of_process();
+	return 0;
 }
 
 void heap_budget_forked(void)
 {
-	budget.samples_ns = 0;
-	budget.watches_ns = 0;
-	budget.calls_ns = 0;
-	budget.allowance_ns = 0;
 	budget.before_ns = 0;
+	budget.told_ns = 0;
 }
 
-uint64_t heap_budget_cpu_ns(void)
+static void add_cpu(uint64_t ns)
 {
-	return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - budget.before_ns;
+	counter_add(&accounts->cpu_ns, ns);
+	counter_add(&heap_region->counters[HEAP_CPU_NS], ns);
 }
 
-static uint64_t limit_now(void)
+static uint64_t cpu_of_all(void)
 {
-	uint64_t whole = heap_budget_cpu_ns() / 1000 * budget.ppm / (PPM / 1000);
-	uint64_t half = budget.allowance_ns + whole / 2;
+	uint64_t now = cpu_of_process();
+	uint64_t told = counter_get(&budget.told_ns);
 
-	return whole > half ? whole : half;
+	if (now > told && atomic_cas(&budget.told_ns, &told, now))
+		add_cpu(now - told);
+	return counter_get(&accounts->cpu_ns);
 }
 
-/* The clock is read only when the allowance is used up. */
-static bool is_within(uint64_t spent, uint64_t part, uint32_t parts)
+void heap_budget_end(void)
 {
-	uint64_t limit = budget.allowance_ns;
+	cpu_of_all();
+}
 
-	if (spent < limit && part < limit / parts)
-		return true;
-	limit = limit_now();
-	return spent < limit && part < limit / parts;
+static uint64_t share_of(uint64_t cpu_ns)
+{
+	return cpu_ns / 1000 * budget.ppm / (PPM / 1000);
+}
+
+/* Half at once, and then a quarter of the rest with each time that the age doubles. */
+static uint64_t allowance_now(void)
+{
+	uint64_t age_ns = clock_now_ns() - budget.started_ns;
+	uint64_t kept = budget.allowance_ns / 2;
+
+	for (; age_ns > YOUNG_NS && kept; age_ns /= 2)
+		kept -= (kept + 3) / 4;
+	return budget.allowance_ns - kept;
+}
+
+static uint64_t spent_on_calls(void)
+{
+	return counter_get(&accounts->watches_ns) + counter_get(&accounts->calls) * CALL_NS;
+}
+
+static uint64_t spent_on(enum heap_account account)
+{
+	return counter_get(&accounts->spent_ns[account]);
 }
 
 static uint64_t spent_ns(void)
 {
-	return counter_get(&budget.samples_ns) + counter_get(&budget.watches_ns) +
-	       counter_get(&budget.calls_ns);
+	return spent_on(HEAP_FOR_CONTEXTS) + spent_on(HEAP_FOR_ALL) + spent_on_calls();
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* ---- the two accounts ---- */
+
+/* Calls and registers leave a part to samples in any case. */
+static bool is_open_for_contexts(void)
+{
+	uint64_t allowance = allowance_now();
+	uint64_t spent = spent_on(HEAP_FOR_CONTEXTS);
+
+	/* The clock of the CPU is read only when the allowance is used up. */
+	if (spent_ns() < allowance)
+		return true;
+	uint64_t share = share_of(cpu_of_all());
+	if (spent >= larger(allowance + share / LEAST_PARTS, share / 2))
+		return false;
+	return spent_ns() < larger(share, allowance + share / 2) || spent < share / LEAST_PARTS;
+}
+
+static uint64_t left_for_all(uint64_t share)
+{
+	uint64_t spent = spent_on(HEAP_FOR_ALL);
+	uint64_t reserve = smaller(RESERVE_NS, share / LEAST_PARTS);
+
+	return larger(less(share, spent_ns() + reserve), less(share / LEAST_PARTS_OF_ALL, spent));
+}
+
+static uint64_t coarse_now_ns(void)
+{
+	struct timespec now = { 0, 0 };
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool heap_budget_affords(enum heap_account account)
+{
+	/* What is refused here makes N larger, and the summary has N as it was. */
+	if (account == HEAP_FOR_ALL)
+		return left_for_all(share_of(cpu_of_all())) != 0;
+	if (coarse_now_ns() >= counter_get(&accounts->closed_until_ns)) {
+		if (is_open_for_contexts())
+			return true;
+		atomic_set(&accounts->closed_until_ns, coarse_now_ns() + REFUSED_NS);
+	}
+	counter_add(&heap_region->counters[HEAP_LOST_BUDGET], 1u);
+	return false;
+}
+
+void heap_budget_look(struct heap_spent *out)
+{
+	out->cpu_ns = cpu_of_all();
+	out->calls = counter_get(&accounts->calls);
+	out->drawn_ns = spent_on(HEAP_FOR_ALL);
+	out->share_ns = share_of(out->cpu_ns);
+	out->left_ns = left_for_all(out->share_ns);
 }
 
 /* A part of it, so that registers that watch for long do not end the sampling. */
 bool heap_budget_affords_watches(void)
 {
-	return heap_region->settings.first ||
-	       is_within(spent_ns(), counter_get(&budget.watches_ns), WATCHES_PARTS);
+	if (heap_region->settings.first)
+		return true;
+	uint64_t allowance = allowance_now();
+	uint64_t watches = counter_get(&accounts->watches_ns);
+
+	if (spent_ns() < allowance && watches < allowance / WATCHES_PARTS)
+		return true;
+	uint64_t share = share_of(cpu_of_all());
+	uint64_t limit = larger(share, allowance + share / 2);
+	return spent_ns() < limit && watches < limit / WATCHES_PARTS;
 }
+
+/* ---- what is spent ---- */
 
 static void add(uint64_t *to, uint64_t ns)
 {
@@ -102,34 +252,14 @@ static void add(uint64_t *to, uint64_t ns)
 
 void heap_budget_add_watches(uint64_t ns)
 {
-	add(&budget.watches_ns, ns);
+	add(&accounts->watches_ns, ns);
 }
 
 void heap_budget_add_calls(uint32_t calls)
 {
-	add(&budget.calls_ns, (uint64_t)calls * CALL_NS);
-}
-
-/* Calls and registers leave a part to samples in any case: a child that lives for a moment has little. */
-static bool affords_sample(void)
-{
-	uint64_t samples = counter_get(&budget.samples_ns);
-
-	return is_within(spent_ns(), samples, 1) || samples < limit_now() / LEAST_PARTS;
-}
-
-bool heap_budget_affords(struct heap_thread *self)
-{
-	if (affords_sample()) {
-		self->backoff = 0;
-		return true;
-	}
-	uint32_t next = self->backoff ? 2 * self->backoff : BACKOFF_LEAST;
-
-	self->backoff = next < BACKOFF_MOST ? next : BACKOFF_MOST;
-	self->skip = self->backoff;
-	counter_add(&heap_region->counters[HEAP_LOST_BUDGET], 1u);
-	return false;
+	counter_add(&accounts->calls, (uint64_t)calls);
+	counter_add(&heap_region->counters[HEAP_CALLS], (uint64_t)calls);
+	counter_add(&heap_region->counters[HEAP_COST_NS], (uint64_t)calls * CALL_NS);
 }
 
 /*
@@ -151,14 +281,14 @@ uint64_t heap_budget_begin(void)
 	return clock_now_ns();
 }
 
-void heap_budget_spend(uint64_t begun)
+void heap_budget_spend(uint64_t begun, enum heap_account account)
 {
 	uint64_t took = clock_now_ns() - begun;
 	uint64_t aside = heap_self.aside_ns;
 
 	took = without_others(took < aside ? 0 : took - aside);
 	heap_self.aside_ns = 0;
-	add(&budget.samples_ns, took < LONGEST_NS ? took : LONGEST_NS);
+	add(&accounts->spent_ns[account], took < LONGEST_NS ? took : LONGEST_NS);
 }
 
 void heap_budget_spend_aside(uint64_t begun)
@@ -167,7 +297,7 @@ void heap_budget_spend_aside(uint64_t begun)
 
 	heap_self.aside_ns += took;
 	took = without_others(took);
-	add(&budget.watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
+	add(&accounts->watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
 }
 
 uint64_t heap_budget_begin_long(void)
@@ -177,5 +307,5 @@ uint64_t heap_budget_begin_long(void)
 
 void heap_budget_spend_long(uint64_t begun)
 {
-	add(&budget.samples_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	add(&accounts->spent_ns[HEAP_FOR_CONTEXTS], clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }

@@ -2,9 +2,15 @@
 /*
  * heap_budget.h - how much CPU time samples may cost.
  *
- * The cost stays below its share of the CPU time of the process, but for an allowance at the start:
- * then the contexts are new, and their first blocks are worth most. Half of the share pays the
- * allowance back.
+ * There are two accounts. One is for contexts: the first block of each, and fewer and fewer of its later ones.
+ * The other is for all blocks alike (heap_draw.h). Neither can use up the other, and contexts have a reserve.
+ *
+ * The cost stays below its share of the CPU time, but for an allowance: while a program is young, most of its
+ * contexts are new. Half of the share pays it back. A part of the allowance comes late, since a service begins
+ * when its start is over.
+ *
+ * A process and the children that it forks have their accounts together: a child that lives for a moment has no
+ * CPU time of its own to speak of.
  */
 #ifndef HEAP_BUDGET_H
 #define HEAP_BUDGET_H
@@ -14,16 +20,23 @@
 
 #include "heap/heap.h"
 
-void heap_budget_start(const struct heap_region *region);
-/* In a child: what was spent before is not its own, and it has no allowance. */
+enum heap_account {
+	HEAP_FOR_CONTEXTS,
+	HEAP_FOR_ALL,
+	HEAP_ACCOUNTS,
+};
+
+/* 0 or -errno. Not in a handler. */
+int heap_budget_start(const struct heap_region *region);
+/* In a child: the accounts are those of its parent, but for what is the CPU time of its own. */
 void heap_budget_forked(void);
 
-/* May another sample be taken? If not, the thread passes some allocations before it asks again. */
-bool heap_budget_affords(struct heap_thread *self);
+/* May another sample be taken? */
+bool heap_budget_affords(enum heap_account account);
 
 /* What costs time stands between these. */
 uint64_t heap_budget_begin(void);
-void heap_budget_spend(uint64_t begun);
+void heap_budget_spend(uint64_t begun, enum heap_account account);
 /* Of what is long, so that other threads may run in between: the start and the end. */
 uint64_t heap_budget_begin_long(void);
 void heap_budget_spend_long(uint64_t begun);
@@ -37,6 +50,17 @@ bool heap_budget_affords_watches(void);
 /* Allocations and their frees, sampled or not: what it costs to ask which. */
 void heap_budget_add_calls(uint32_t calls);
 
-uint64_t heap_budget_cpu_ns(void);
+/* The process ends, or is asked how much it has used. */
+void heap_budget_end(void);
+
+/* Of all processes of the accounts, as far as they said it. */
+struct heap_spent {
+	uint64_t cpu_ns;
+	uint64_t calls;
+	uint64_t drawn_ns; /* for samples of all blocks alike */
+	uint64_t left_ns;  /* that may be spent on these now */
+	uint64_t share_ns; /* of the CPU time, for all */
+};
+void heap_budget_look(struct heap_spent *out);
 
 #endif

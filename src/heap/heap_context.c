@@ -7,6 +7,9 @@
  * and depth, and read from there later. A word that is no return address there, since
  * another path led to the same depth, makes another context: that costs a sample, and is no error.
  *
+ * Of each context the first block is due, and one of the next two, of the next four, of the next eight, and so on:
+ * which one of these is drawn. So the nth block of a context is sampled with a chance of 1 / n to 2 / n.
+ *
  * Rules: 1. A row of places is claimed by its key, filled, and then ready; it never changes. 2. The
  * counts are plain: two threads at once may count one, and a count that is lost is a sample more. 3. The
  * tables are small at first, since each page of them costs a fault. When half of one is used, a larger
@@ -22,11 +25,16 @@
 #include "base/table_size.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_draw.h"
 #include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 
 #define WORDS 6u
+#define LOOK_AT_FIRST 64u
 #define LOOK_EVERY 4096u
+#define FIRST_MOST 0xffffffu
+#define WAITS_LOG2 10u
+#define DUE_MOST (1u << 30)
 #define LEVELS 3u
 #define WAYS 4u
 #define OFFSET_MAX (UINT16_MAX * OFFSET_UNIT)
@@ -41,13 +49,21 @@ struct row {
 
 struct count {
 	uint32_t tag;
-	uint32_t n;
+	int32_t left; /* allocations until one is due, with it */
+};
+
+/* Of a context, and asked for when a block is due. */
+struct past {
+	uint32_t next; /* which block of its context is due; the first one is 1 */
+	uint32_t samples : 24;
+	uint32_t waits : 8; /* times that the budget refused the first one */
 };
 
 /* Sizes are powers of two. */
 struct level {
 	struct row (*rows)[WAYS];
 	struct count *counts;
+	struct past *pasts;
 	uint32_t row_mask;
 	uint32_t count_mask;
 	uint32_t used_rows;
@@ -62,36 +78,66 @@ static struct level levels[LEVELS];
 static struct level *level; /* the newest that is used */
 static uint32_t first_blocks;
 
+static size_t bytes_of_counts(uint32_t i)
+{
+	return counts_of[i] * (sizeof(struct count) + sizeof(struct past));
+}
+
+/* Shared with children: what one of them has sampled is less worth in the next. */
+static int map_counts(void)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < LEVELS; i++)
+		bytes += bytes_of_counts(i);
+	char *at = memory_map_inherited(bytes);
+	if (memory_failed(at))
+		return memory_error(at);
+	for (uint32_t i = 0; i < LEVELS; i++) {
+		levels[i].counts = (struct count *)at;
+		levels[i].pasts = (struct past *)(levels[i].counts + counts_of[i]);
+		at += bytes_of_counts(i);
+	}
+	return 0;
+}
+
+static void set_first(uint64_t first)
+{
+	first_blocks = first < FIRST_MOST ? (uint32_t)first : FIRST_MOST;
+}
+
 int heap_context_start(uint64_t first)
 {
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < LEVELS; i++)
-		bytes +=
-			sets_of[i] * sizeof(struct row[WAYS]) + counts_of[i] * sizeof(struct count);
+		bytes += sets_of[i] * sizeof(struct row[WAYS]);
 	char *at = memory_map(bytes);
 	if (memory_failed(at))
 		return memory_error(at);
+	int err = map_counts();
+	if (err) {
+		memory_unmap(at, bytes);
+		return err;
+	}
 	for (uint32_t i = 0; i < LEVELS; i++) {
 		struct level *l = &levels[i];
 
 		l->rows = (struct row(*)[WAYS])at;
 		at += sets_of[i] * sizeof(struct row[WAYS]);
-		l->counts = (struct count *)at;
-		at += counts_of[i] * sizeof(struct count);
 		l->row_mask = sets_of[i] - 1;
 		l->count_mask = counts_of[i] - 1;
 	}
 	level = &levels[0];
-	first_blocks = (uint32_t)first;
+	set_first(first);
 	return 0;
 }
 
 void heap_context_forget(uint64_t first)
 {
 	for (uint32_t i = 0; i < LEVELS && &levels[i] <= level; i++)
-		memset(levels[i].counts, 0, counts_of[i] * sizeof(struct count));
-	first_blocks = (uint32_t)first;
+		memset(levels[i].counts, 0, bytes_of_counts(i));
+	set_first(first);
 }
 
 static struct level *level_now(void)
@@ -125,7 +171,7 @@ static __attribute__((noinline)) void learn(struct row *row, const uint64_t *fra
 			row->offsets[i] = (uint16_t)(walk.offsets[i + 1] / OFFSET_UNIT);
 	__atomic_store_n(&row->ready, 1, __ATOMIC_RELEASE);
 	heap_self.busy--;
-	heap_budget_spend(start);
+	heap_budget_spend(start, HEAP_FOR_CONTEXTS);
 }
 
 static uint32_t set_of(const struct level *l, uint64_t key)
@@ -163,8 +209,9 @@ static struct row *claim_row(struct level *l, uint64_t key)
 	return NULL;
 }
 
-/* NULL: not known, and not to be learnt now. */
-static const struct row *row_of(struct level *l, uint64_t key, const uint64_t *frame)
+/* NULL: not known; *is_refused: and not to be learnt now. */
+static const struct row *row_of(struct level *l, uint64_t key, const uint64_t *frame,
+				bool *is_refused)
 {
 	bool is_being_filled = false;
 	const struct row *known = find_row(l, key, &is_being_filled);
@@ -179,7 +226,8 @@ static const struct row *row_of(struct level *l, uint64_t key, const uint64_t *f
 		}
 		return known;
 	}
-	if (!heap_region->settings.first && !heap_budget_affords(&heap_self))
+	*is_refused = !heap_region->settings.first && !heap_budget_affords(HEAP_FOR_CONTEXTS);
+	if (*is_refused)
 		return NULL;
 	if ((row = claim_row(l, key)))
 		learn(row, frame);
@@ -202,89 +250,154 @@ static uint64_t hash_of(uint64_t key, const struct row *row, const uint64_t *fra
 	return (sum ^ sum >> 29) * HASH_MIX;
 }
 
-/* Of a context that is counted for the first time, or often enough. */
-static __attribute__((noinline)) bool affords(struct count *count)
+static uint32_t index_of(const struct level *l, uint64_t hash)
 {
-	if (count->n <= first_blocks || heap_budget_affords(&heap_self))
-		return true;
-	count->n--; /* the next one of it is as good */
-	return false;
+	return (uint32_t)(hash >> 40) & l->count_mask;
 }
 
-static struct count *count_in(const struct level *l, uint64_t hash)
+/* As it was in the level before, if it was there. */
+static void inherit_count(struct level *l, uint64_t hash, struct count *count, struct past *past)
 {
-	return &l->counts[(uint32_t)(hash >> 40) & l->count_mask];
-}
+	uint32_t tag = count->tag;
 
-/* A context that has no count in this level, or lost it to another. */
-static __attribute__((noinline)) void begin_count(struct level *l, struct count *count,
-						  uint64_t hash, uint32_t tag)
-{
-	uint32_t n = 0;
+	if (l == levels)
+		return;
+	for (uint32_t way = 0; way < 2; way++) {
+		uint32_t i = index_of(l - 1, hash) ^ way;
 
-	if (l > levels && count_in(l - 1, hash)->tag == tag)
-		n = count_in(l - 1, hash)->n;
-	if (!count->tag) {
-		counter_add(&l->used_counts, 1u);
-		grow(l);
+		if (l[-1].counts[i].tag != tag)
+			continue;
+		*count = l[-1].counts[i];
+		*past = l[-1].pasts[i];
+		return;
 	}
-	*count = (struct count){ .tag = tag, .n = n };
+}
+
+/*
+ * Of a context that is not where its hash says: it stands beside, or it is new here, and its next block is due. What
+ * it takes the place of counts as used, so that contexts that meet in one place get a larger table.
+ */
+static __attribute__((noinline)) uint32_t other_place(struct level *l, uint32_t index,
+						      uint64_t hash, uint32_t tag)
+{
+	struct count fresh = { .tag = tag, .left = 1 };
+	struct past past = { .next = 1 };
+
+	if (l->counts[index ^ 1].tag == tag)
+		return index ^ 1;
+	if (l->counts[index].tag && !l->counts[index ^ 1].tag)
+		index ^= 1;
+	inherit_count(l, hash, &fresh, &past);
+	counter_add(&l->used_counts, 1u);
+	grow(l);
+	l->pasts[index] = past;
+	l->counts[index] = fresh;
+	return index;
+}
+
+/* In the next power of two. Returns how many blocks later that is. */
+static int32_t draw_next(struct past *past)
+{
+	uint32_t now = past->next | 1;
+	uint32_t power = 2u << (31 - __builtin_clz(now));
+
+	if (now >= DUE_MOST)
+		return INT32_MAX;
+	past->next = power + (heap_random() & (power - 1));
+	return (int32_t)(past->next - now);
+}
+
+/* The first of a context that has to wait is drawn too, so that it is not always the same one. */
+static int32_t draw_wait(struct past *past)
+{
+	if (past->waits < WAITS_LOG2)
+		past->waits++;
+	return 1 + (int32_t)(heap_random() & ((1u << past->waits) - 1));
+}
+
+static __attribute__((noinline)) uint32_t take_due(struct count *count, struct past *past)
+{
+	if (past->samples >= first_blocks && !heap_budget_affords(HEAP_FOR_CONTEXTS)) {
+		count->left = past->samples ? draw_next(past) : draw_wait(past);
+		return 0;
+	}
+	uint32_t nth = past->samples + 1;
+	past->samples = nth < FIRST_MOST ? nth : FIRST_MOST;
+	if (nth < first_blocks) {
+		past->next++;
+		count->left = 1;
+	} else {
+		count->left = draw_next(past);
+	}
+	return nth;
 }
 
 static inline uint32_t wants(struct level *l, uint64_t key, const struct row *row,
 			     const uint64_t *frame)
 {
 	uint64_t hash = hash_of(key, row, frame);
-	struct count *count = count_in(l, hash);
+	uint32_t index = index_of(l, hash);
 	uint32_t tag = (uint32_t)hash | 1;
 
-	if (__builtin_expect(count->tag != tag, 0))
-		begin_count(l, count, hash, tag);
-	uint32_t n = ++count->n;
-	if (__builtin_expect(n > first_blocks && (n & (n - 1)), 1))
+	if (__builtin_expect(l->counts[index].tag != tag, 0))
+		index = other_place(l, index, hash, tag);
+	if (__builtin_expect(--l->counts[index].left > 0, 1))
 		return 0;
-	return !affords(count) ? 0 : n <= first_blocks ? n : (uint32_t)__builtin_ctz(n) + 1;
+	return take_due(&l->counts[index], &l->pasts[index]);
 }
 
 static __attribute__((noinline)) uint32_t wants_otherwise(struct level *l, uint64_t key,
 							  const uint64_t *frame)
 {
-	const struct row *row = row_of(l, key, frame);
+	bool is_refused = false;
+	const struct row *row = row_of(l, key, frame, &is_refused);
 
-	return row || !heap_self.skip ? wants(l, key, row, frame) : 0;
+	return is_refused ? 0 : wants(l, key, row, frame);
 }
 
-static __attribute__((noinline, cold)) void look(struct heap_thread *self)
+static void pay(struct heap_thread *self)
 {
-	bool is_first = !self->looks;
-
-	self->look = LOOK_EVERY;
-	if (!heap_range.bytes || heap_is_over || self->busy)
-		return;
-	self->looks = 1;
-	if (is_first)
-		return;
-	heap_budget_add_calls(LOOK_EVERY);
+	heap_budget_add_calls(self->unpaid);
+	self->unpaid = 0;
+	self->most = 2 * self->most < LOOK_EVERY ? 2 * self->most : LOOK_EVERY;
+	heap_draw_pace();
 	heap_watch_look();
+}
+
+/* Returns whether the block that is allocated now is drawn. */
+static __attribute__((noinline, cold)) uint32_t look(struct heap_thread *self)
+{
+	bool is_drawn = self->is_drawn;
+	uint32_t steps = self->steps ? self->steps : 1;
+
+	if (!heap_range.bytes || heap_is_over || self->busy) {
+		self->until = LOOK_AT_FIRST - 1;
+		self->steps = 0;
+		self->is_drawn = false;
+		return 0;
+	}
+	if (!self->most)
+		self->most = LOOK_AT_FIRST;
+	self->unpaid += steps;
+	if (self->unpaid >= self->most)
+		pay(self);
+	self->steps = heap_draw_steps(self->most, &self->is_drawn);
+	self->until = self->steps - 1;
+	return is_drawn && heap_budget_affords(HEAP_FOR_ALL) ? HEAP_DRAWN : 0;
 }
 
 void heap_context_end(void)
 {
-	if (heap_self.looks)
-		heap_budget_add_calls(LOOK_EVERY - heap_self.look);
+	if (heap_self.most)
+		heap_budget_add_calls(heap_self.unpaid + heap_self.steps - heap_self.until - 1);
 }
 
 uint32_t heap_wants(const uint64_t *frame)
 {
 	struct heap_thread *self = &heap_self;
 
-	if (__builtin_expect(!self->look--, 0))
-		look(self);
-	if (self->skip) {
-		self->skip--;
-		if (!heap_region || !heap_region->settings.first)
-			return 0;
-	}
+	if (__builtin_expect(!self->until--, 0) && look(self))
+		return HEAP_DRAWN;
 	if (!heap_range.bytes || heap_is_over || self->busy)
 		return 0;
 	/* Threads have their control block at the same distance from the top of their stack. */

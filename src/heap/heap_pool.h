@@ -36,6 +36,7 @@ struct heap_slot {
 	uint32_t is_told_before; /* an error in the bytes before it was reported */
 	uint32_t is_told_behind;
 	uint32_t is_protected; /* the program itself changed the access of its pages */
+	uint32_t is_drawn;     /* it is one of all blocks alike, and not of a context */
 	uint32_t size_class;   /* never changes, like the next two */
 	uintptr_t base;
 	size_t room;	 /* bytes from base on; then a page without access */

@@ -11,6 +11,7 @@
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
 #include "heap/heap_death.h"
+#include "heap/heap_draw.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
@@ -46,7 +47,10 @@ static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
 static int start_all(struct heap_region *region, struct heap_range *range)
 {
 	heap_block_start();
-	int err = heap_context_start(region->settings.first);
+	int err = heap_draw_start(region->settings.seed);
+
+	if (!err)
+		err = heap_context_start(region->settings.first);
 
 	if (!err)
 		err = heap_tell_start();
@@ -64,8 +68,9 @@ int heap_start(struct heap_region *region)
 
 	heap_region = region;
 	dl_iterate_phdr(find_data, &heap_data);
-	heap_budget_start(region);
-	int err = start_all(region, &range);
+	int err = heap_budget_start(region);
+	if (!err)
+		err = start_all(region, &range);
 	if (err) {
 		heap_region = NULL;
 		return err;
@@ -106,6 +111,7 @@ void heap_stop(void)
 int heap_start_again(struct heap_region *region)
 {
 	heap_budget_start(region);
+	heap_draw_start(region->settings.seed);
 	heap_context_forget(region->settings.first);
 	heap_tell_forked();
 	region->pool_bytes = heap_region->pool_bytes;

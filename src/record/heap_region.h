@@ -98,6 +98,7 @@ struct heap_record {
 /* Every way in which something is done, refused or lost. */
 enum heap_counter {
 	HEAP_SAMPLED,	   /* blocks with guards */
+	HEAP_DRAWN_BLOCKS, /* ... that were drawn of all alike */
 	HEAP_REUSED,	   /* ... in a slot that another block had before */
 	HEAP_LOST_FULL,	   /* not sampled: no slot was free */
 	HEAP_LOST_LARGE,   /* not sampled: larger than the largest slot */
@@ -114,6 +115,7 @@ enum heap_counter {
 	HEAP_UNWATCHED,	   /* processes without debug registers */
 	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
 	HEAP_COST_NS,	   /* spent on samples */
+	HEAP_CALLS,	   /* allocations, sampled or not, as far as they are counted */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
 	HEAP_PROCESSES,	   /* that sampled */
 	HEAP_REFUSED,	   /* processes that could not: see run.why */
@@ -132,6 +134,7 @@ struct heap_settings {
 	uint64_t budget_ppm;	    /* of CPU time */
 	uint64_t allowance_ns;	    /* of the start, which the budget pays back */
 	uint64_t first;		    /* blocks of each context without a budget; 0: two within it */
+	uint64_t seed;		    /* of what is drawn */
 	uint64_t align;		    /* least alignment of a block, 1 to 16 */
 	uint64_t does_stop;	    /* the program ends at the first error */
 	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */

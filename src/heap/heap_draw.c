@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_draw.c - see heap_draw.h.
+ *
+ * The distance between two blocks that are drawn is exponential: what has passed says nothing of what comes.
+ * So a thread may draw again whenever it looks, by the N of that moment.
+ *
+ * Children share N and the row of seeds with their parent, as they share the accounts (heap_budget.c).
+ */
+#include "heap/heap_draw.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "heap/heap.h"
+#include "heap/heap_budget.h"
+
+#define FIRST_MEAN 1000u /* before anything is known of the program */
+#define MEAN_MOST (1u << 24)
+#define COST_NS 8000u /* of a sample, before some were taken */
+#define COST_KNOWN 16u
+#define LOOK_NS 1000000u   /* not more often is the clock of the CPU read */
+#define PERIOD_NS 4000000u /* of CPU time */
+#define PERIODS 8u	   /* so many periods' budget can be left, and spent in one */
+#define ONE 65536u	   /* of fractions */
+
+struct pace {
+	uint64_t seed;
+	uint64_t rows;	/* that threads have begun */
+	uint64_t drawn; /* blocks */
+	uint64_t look_ns;
+	uint64_t cpu_ns; /* the sums when N was computed last */
+	uint64_t calls;
+	uint64_t share_ns;
+	uint32_t mean; /* N */
+};
+
+static struct pace *pace;
+
+int heap_draw_start(uint64_t seed)
+{
+	struct pace *p = pace ? pace : memory_map_inherited(sizeof(*p));
+
+	if (memory_failed(p))
+		return memory_error(p);
+	atomic_set(&p->seed, seed);
+	atomic_set(&p->rows, UINT64_C(0));
+	atomic_set(&p->drawn, UINT64_C(0));
+	atomic_set(&p->look_ns, UINT64_C(0));
+	atomic_set(&p->cpu_ns, UINT64_C(0));
+	atomic_set(&p->calls, UINT64_C(0));
+	atomic_set(&p->share_ns, UINT64_C(0));
+	atomic_set(&p->mean, FIRST_MEAN);
+	pace = p;
+	return 0;
+}
+
+/* ---- numbers ---- */
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* splitmix64: each row begins elsewhere. */
+uint32_t heap_random(void)
+{
+	struct heap_thread *self = &heap_self;
+
+	if (!self->random)
+		self->random = mixed(counter_get(&pace->seed) +
+				     (counter_add(&pace->rows, UINT64_C(1)) + 1) * HASH_MIX) |
+			       1;
+	self->random += 2 * HASH_MIX;
+	return (uint32_t)(mixed(self->random) >> 32);
+}
+
+/* -ln(r / 2^32), in parts of ONE; r > 0. The logarithm of what is below the first bit is within 0.008. */
+static uint64_t exponential(uint32_t r)
+{
+	uint32_t first = (uint32_t)__builtin_clz(r);
+	uint64_t rest = (uint64_t)(uint32_t)(r << first << 1) >> 16; /* parts of ONE */
+	uint64_t bent = rest * (ONE - rest) / ONE * 22486u / ONE;    /* 0.3431 */
+	uint64_t log2 = (uint64_t)(first + 1) * ONE - rest - bent;
+
+	return log2 * 45426u / ONE; /* ln 2 */
+}
+
+uint32_t heap_draw_steps(uint32_t most, uint32_t *is_drawn)
+{
+	uint64_t mean = counter_get(&pace->mean);
+	uint64_t steps = 1;
+
+	/* The distance is whole, at least 1: by half of one less its mean is N. */
+	if (mean > 1)
+		steps += (2 * mean - 1) * exponential(heap_random() | 1) / (UINT64_C(2) * ONE);
+	*is_drawn = steps <= most;
+	return *is_drawn ? (uint32_t)steps : most;
+}
+
+/* ---- N ---- */
+
+void heap_draw_count(void)
+{
+	counter_add(&pace->drawn, UINT64_C(1));
+	counter_add(&heap_region->counters[HEAP_DRAWN_BLOCKS], 1u);
+}
+
+static uint64_t cost_of_sample(const struct heap_spent *spent)
+{
+	uint64_t drawn = counter_get(&pace->drawn);
+
+	return drawn < COST_KNOWN ? COST_NS : spent->drawn_ns / drawn;
+}
+
+/*
+ * What is left, and half of what will be added: so in the long run a period's half is left over, and the limit
+ * itself is seldom met.
+ */
+static uint32_t mean_for(const struct heap_spent *spent)
+{
+	uint64_t calls = spent->calls - pace->calls;
+	uint64_t added = spent->share_ns - pace->share_ns;
+	uint64_t left = spent->left_ns < PERIODS * added ? spent->left_ns : PERIODS * added;
+	uint64_t room = left + added / 2;
+	uint64_t mean = room ? calls * cost_of_sample(spent) / room : MEAN_MOST;
+
+	return mean < 1 ? 1 : mean < MEAN_MOST ? (uint32_t)mean : MEAN_MOST;
+}
+
+void heap_draw_pace(void)
+{
+	struct heap_spent spent;
+	uint64_t now = clock_now_ns();
+	uint64_t look_ns = counter_get(&pace->look_ns);
+
+	if (now < look_ns || !atomic_cas(&pace->look_ns, &look_ns, now + LOOK_NS))
+		return;
+	heap_budget_look(&spent);
+	uint64_t before = counter_get(&pace->cpu_ns);
+	if (spent.cpu_ns < before + PERIOD_NS || !atomic_cas(&pace->cpu_ns, &before, spent.cpu_ns))
+		return;
+	if (spent.calls > pace->calls)
+		atomic_set(&pace->mean, mean_for(&spent));
+	atomic_set(&pace->calls, spent.calls);
+	atomic_set(&pace->share_ns, spent.share_ns);
+}
