@@ -206,8 +206,8 @@ ok "without_a_compiler_for_C++_the_message_names_it_too" $?
 # --- check-doors ---
 mkdir "$tmp/tree"
 cp -r src agent report cli man README.md SECURITY.md CONTRIBUTING.md scripts "$tmp/tree"
-for folder in bench completions debian editors examples fuzz tests; do
-	mkdir "$tmp/tree/$folder"
+for folder in bench completions debian editors examples fuzz include/trapline tests; do
+	mkdir -p "$tmp/tree/$folder"
 done
 (cd tests && find . -mindepth 1 -maxdepth 1 -type d) | while read -r folder; do
 	mkdir "$tmp/tree/tests/$folder"
