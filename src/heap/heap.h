@@ -13,7 +13,8 @@
  *	heap_budget.c	how many	   heap_fault.c	 SIGSEGV
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
- *	heap_watch.c	what lies before     heap_copy.c	 copies that leave a block
+ *	heap_watch.c	what lies beside   heap_copy.c	 copies that leave a block
+ *	heap_innocent.c	reads beside that are no error
  *
  * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
  * thread that dies in the middle costs others one slot.

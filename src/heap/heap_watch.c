@@ -2,12 +2,8 @@
 /*
  * heap_watch.c - see heap_watch.h.
  *
- * String functions of libraries read whole vectors at aligned addresses, which may begin before the
- * string. They use nothing of what lies there. So an aligned read of 16 bytes or more in the line of 64
- * bytes that has the first byte of the block is counted, and not told. Behind the block so is each read of
- * 16 bytes or more, and of libc each that begins in the block: where a page ends it takes smaller parts. So is
- * a byte that libc reads in the word in which the block and a string end. Copies
- * read nothing but their range. A watch that saw some of them rests, since each costs as much as a sample.
+ * String functions of libraries read whole vectors, which may begin before the string or end behind it:
+ * heap_innocent.h. A watch that saw some of these reads rests, since each costs as much as a sample.
  *
  * Rules: 1. Who wins `is_busy` by a compare-and-exchange may move the watch; who does not win goes on
  * without. 2. slot->watched is 0 as soon as an access to these bytes may have been missed: then free()
@@ -15,12 +11,9 @@
  */
 #include "heap/heap_watch.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unwind.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -35,20 +28,16 @@
 #include "event/event.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
-#include "heap/heap_copy.h"
 #include "heap/heap_fault.h"
+#include "heap/heap_innocent.h"
 #include "heap/heap_tell.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 
 #define WATCHES 3u /* of the four registers; one is for others */
 #define CHOSEN 1u
-#define LIBC_PARTS 2u
 #define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
-#define LINE 64u
-#define VECTOR_LEAST 16u
-#define UNROLLED 4u /* bytes at once, in libc's strspn() and strcspn() for a set of more than 16 */
-#define TRAP_NS 10000u /* until our handler runs, and after it */
+#define TRAP_NS 10000u	/* until our handler runs, and after it */
 /* Measured in a virtual machine: a switch of threads, for all that are open, and for each that is aimed. */
 #define SWITCH_OPEN_NS 450u
 #define SWITCH_AIMED_NS 230u
@@ -66,12 +55,6 @@ struct watch {
 static struct watch watches[WATCHES];
 static uint32_t watch_count;
 static uint64_t switches_seen;
-static void *backwards; /* memrchr(), as this processor has it */
-/* Code with string functions that read more than the string: libc's, and those of the dynamic linker. */
-static struct {
-	uintptr_t start;
-	uintptr_t end;
-} libc[LIBC_PARTS];
 
 /* ---- where ---- */
 
@@ -278,64 +261,14 @@ struct seen {
 	struct heap_slot *slot;
 };
 
-/* memrchr() reads the vector that ends where the memory does, wherever that begins. */
-static bool is_backwards(uint64_t pc)
-{
-	return backwards && _Unwind_FindEnclosingFunction((void *)(uintptr_t)pc) == backwards;
-}
-
-/*
- * strspn() and its kind read a word byte by byte, aligned, and look at each only then. The string had ended in
- * that word.
- */
-static bool is_in_last_word(const struct insn_back_candidate *c, const struct heap_slot *slot)
-{
-	const uint64_t end = slot->start + slot->bytes;
-	const uint64_t word = c->touched & ~(uint64_t)(UNROLLED - 1);
-	const uint64_t from = word > slot->start ? word : slot->start;
-	char bytes[UNROLLED];
-
-	if (!c->is_address_known || c->size != 1 || from >= end)
-		return false;
-	ssize_t n = sys_read_memory(sys_getpid(), from, bytes, end - from);
-	return n > 0 && memchr(bytes, '\0', (size_t)n);
-}
-
-/* The end of a vector, or of a word, in which a string function looks for the end of the string. */
-static bool is_innocent_behind(const struct insn_back_candidate *c, const struct heap_slot *slot)
-{
-	bool is_libc = false;
-	bool begins_in = !c->is_address_known || c->touched < slot->start + slot->bytes;
-
-	if (c->access != INSN_READ || heap_copy_has(c->address))
-		return false;
-	for (uint32_t i = 0; i < LIBC_PARTS; i++)
-		is_libc = is_libc || c->address - libc[i].start < libc[i].end - libc[i].start;
-	return c->size >= VECTOR_LEAST || (is_libc && (begins_in || is_in_last_word(c, slot)));
-}
-
-/* A part of a vector that is read because it is in the way. */
-static bool is_innocent(const struct insn_back_candidate *c, const struct heap_slot *slot)
-{
-	uint64_t line = slot->start & ~(uint64_t)(LINE - 1);
-
-	if (c->access != INSN_READ || c->size < VECTOR_LEAST)
-		return false;
-	if (is_backwards(c->address))
-		return true;
-	if (!c->is_address_known)
-		return line < slot->start;
-	return !(c->touched & (c->size - 1)) && c->touched >= line && c->touched < line + LINE;
-}
-
 static bool is_any_innocent(const struct watch *w, const struct insn_back *back,
 			    const struct heap_slot *slot)
 {
 	uint32_t count = back->found == INSN_BACK_LIKELY ? 1 : back->count;
 
 	for (uint32_t i = 0; i < count && i < INSN_BACK_MAX; i++)
-		if (w->is_behind ? is_innocent_behind(&back->candidates[i], slot) :
-				   is_innocent(&back->candidates[i], slot))
+		if (w->is_behind ? heap_is_innocent_behind(&back->candidates[i], slot) :
+				   heap_is_innocent_before(&back->candidates[i], slot))
 			return true;
 	return false;
 }
@@ -420,48 +353,12 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 
 /* ---- begin and end ---- */
 
-struct part {
-	uintptr_t holds;
-	uint32_t index;
-};
-
-static int libc_visit(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const struct part *part = arg;
-
-	(void)size;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-
-		if (segment->p_type != PT_LOAD || part->holds - start >= segment->p_memsz)
-			continue;
-		libc[part->index].start = start;
-		libc[part->index].end = start + segment->p_memsz;
-		return 1;
-	}
-	return 0;
-}
-
-static void find_libc(void)
-{
-	static const char *const names[LIBC_PARTS] = { "strlen", "__tls_get_addr" };
-
-	for (uint32_t i = 0; i < LIBC_PARTS; i++) {
-		struct part part = { (uintptr_t)dlsym(RTLD_DEFAULT, names[i]), i };
-
-		if (part.holds)
-			dl_iterate_phdr(libc_visit, &part);
-	}
-}
-
 int heap_watch_start(void)
 {
 	uint32_t count = 0;
 	int err = trap_install();
 
-	backwards = dlsym(RTLD_DEFAULT, "memrchr");
-	find_libc();
+	heap_innocent_start();
 	own_fd_lowest = OWN_FD_OF_EVENTS;
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
