@@ -2,6 +2,7 @@
 /* core_file.c - see core_file.h. */
 #include "cli/act/core_file.h"
 
+#include "base/maps.h"
 #include "cli/act/core_pages.h"
 #include "cli/launch/program.h"
 #include "cli/watchdog.h"
@@ -10,7 +11,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -180,16 +180,12 @@ static bool is_in_file(const char *access, const char *path)
 	       !strstr(path, " (deleted)");
 }
 
-static int add_map(struct core_notes *notes, const char *line)
+static int add_map(struct core_notes *notes, const struct maps_row *row)
 {
-	struct core_map m = { 0 };
-	char access[8];
-	int at = 0;
+	struct core_map m = { .start = row->start, .end = row->end, .offset = row->offset };
+	const char *access = row->mode;
+	const char *path = row->name;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &m.start, &m.end,
-		   access, &m.offset, &at) != 4)
-		return 0;
-	const char *path = line + at;
 	if (access[0] != 'r' || !strncmp(path, "[vvar", 5) || !strncmp(path, "[vsyscall", 9))
 		return 0;
 	struct core_map *map = realloc(notes->map, (notes->map_count + 1) * sizeof(*map));
@@ -206,21 +202,15 @@ static int add_map(struct core_notes *notes, const char *line)
 
 static int read_maps(struct core_notes *notes, pid_t pid)
 {
-	char path[48];
-	char *line = NULL;
-	size_t room = 0;
+	struct maps maps;
+	char name[MAPS_NAME];
 	int err = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return -errno;
-	while (!err && getline(&line, &room, f) > 0) {
-		line[strcspn(line, "\n")] = 0;
-		err = add_map(notes, line);
-	}
-	free(line);
-	fclose(f);
+	maps_open(&maps, pid, name, sizeof(name));
+	for (const struct maps_row *row; !err && (row = maps_next(&maps));)
+		err = add_map(notes, row);
+	const int failed = maps_close(&maps);
+	err = err ? err : failed;
 	return err ? err : notes->map_count ? 0 : -ESRCH;
 }
 

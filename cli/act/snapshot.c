@@ -9,6 +9,7 @@
 #include "cli/act/snapshot.h"
 
 #include "base/clock.h"
+#include "base/maps.h"
 #include "cli/inject/inject_thread.h"
 #include "cli/launch/program.h"
 
@@ -63,9 +64,10 @@ static int taking_failed(struct taking *t, int err, const char *what)
 	return err;
 }
 
-static bool is_libc_code(const char *line, uint64_t start, uint64_t end, const void *arg)
+static bool is_libc_code(const struct maps_row *row, const void *arg)
 {
-	return strstr(line, " r-xp ") && (strstr(line, "/libc.so") || strstr(line, "/libc-"));
+	return !strcmp(row->mode, "r-xp") &&
+	       (strstr(row->name, "/libc.so") || strstr(row->name, "/libc-"));
 }
 
 static int open_memory_of(pid_t pid)

@@ -2,6 +2,7 @@
 /* inject_return.c - see inject_return.h. */
 #include "cli/inject/inject_return.h"
 
+#include "base/maps.h"
 #include "cli/inject/inject_thread.h"
 #include "cli/launch/program.h"
 
@@ -281,12 +282,12 @@ static int free_at(const struct held_thread *t, uint64_t mapped, bool is_write)
 	return n == sizeof(word) && word == 1;
 }
 
-static bool is_free(const char *line, uint64_t start, uint64_t end, const void *arg)
+static bool is_free(const struct maps_row *row, const void *arg)
 {
 	const struct held_thread *t = arg;
 
-	return strstr(line, " r-xp ") && end - start == RETURN_BYTES &&
-	       return_is_code(t->memory_fd, start) && free_at(t, start, false);
+	return !strcmp(row->mode, "r-xp") && row->end - row->start == RETURN_BYTES &&
+	       return_is_code(t->memory_fd, row->start) && free_at(t, row->start, false);
 }
 
 bool return_find_free(struct held_thread *t)
@@ -414,11 +415,12 @@ bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest)
 	uint64_t start;
 	uint64_t end;
 	uint64_t at[2];
+	struct maps_row below;
 
 	if (!program_mapping(pid, NULL, rsp, &start, &end) || lowest < start)
 		return false;
-	return program_mapping(pid, "[stack]", start, &at[0], &at[1]) ||
-	       program_mapping(pid, " ---p ", start - 1, &at[0], &at[1]);
+	return program_mapping(pid, "[stack]", rsp, &at[0], &at[1]) ||
+	       (!maps_find(pid, start - 1, NULL, 0, &below) && !strcmp(below.mode, "---p"));
 }
 
 bool return_has_way_back(const struct held_thread *t)

@@ -2,6 +2,7 @@
 /* program.c - see program.h. */
 #include "cli/launch/program.h"
 
+#include "base/maps.h"
 #include "base/own_thread_name.h"
 #include "report/safe/target_file.h"
 
@@ -186,19 +187,18 @@ bool program_has_our_thread(pid_t pid, pid_t tid)
 bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
 			  uint64_t *end)
 {
-	char path[32];
-	char *line = NULL; /* whole: the name at its end may look like another line */
-	size_t room = 0;
+	char name[MAPS_NAME];
+	struct maps maps;
 	bool is_found = false;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && !is_found && getline(&line, &room, f) > 0)
-		is_found = sscanf(line, "%" SCNx64 "-%" SCNx64, start, end) == 2 &&
-			   fits(line, *start, *end, arg);
-	free(line);
-	if (f)
-		fclose(f);
+	maps_open(&maps, pid, name, sizeof(name));
+	for (const struct maps_row *row; !is_found && (row = maps_next(&maps));) {
+		if (!(is_found = fits(row, arg)))
+			continue;
+		*start = row->start;
+		*end = row->end;
+	}
+	maps_close(&maps);
 	return is_found;
 }
 
@@ -207,12 +207,12 @@ struct wanted {
 	uint64_t address;
 };
 
-static bool is_wanted(const char *line, uint64_t start, uint64_t end, const void *arg)
+static bool is_wanted(const struct maps_row *row, const void *arg)
 {
 	const struct wanted *w = arg;
 
-	return (!w->text || strstr(line, w->text)) &&
-	       (!w->address || (w->address >= start && w->address < end));
+	return (!w->text || strstr(row->name, w->text)) &&
+	       (!w->address || maps_has(row, w->address));
 }
 
 bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end)

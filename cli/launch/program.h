@@ -38,16 +38,17 @@ char program_thread_state(pid_t pid, pid_t tid);
 bool program_has_our_thread(pid_t pid, pid_t tid);
 
 /*
- * The first mapping of a process that contains the address and has the text in its line
- * of /proc/PID/maps, such as "[vdso]". 0 and NULL fit any. false: not found.
+ * The first mapping of a process that contains the address and has the text in its name,
+ * such as "[vdso]". 0 and NULL fit any. false: not found.
  */
 bool program_mapping(pid_t pid, const char *text, uint64_t address, uint64_t *start, uint64_t *end);
 
 /* Between exec and the end of the loader's work: it looks as if it had no libc. */
 bool program_has_only_begun(pid_t pid);
 
-/* The first mapping that fits, by its line of /proc/PID/maps. false: none does. */
-typedef bool (*program_fits)(const char *line, uint64_t start, uint64_t end, const void *arg);
+/* The first mapping that fits. false: none does. */
+struct maps_row;
+typedef bool (*program_fits)(const struct maps_row *row, const void *arg);
 bool program_find_mapping(pid_t pid, program_fits fits, const void *arg, uint64_t *start,
 			  uint64_t *end);
 

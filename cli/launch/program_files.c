@@ -3,9 +3,9 @@
 #include "cli/launch/program_files.h"
 
 #include "base/hash.h"
+#include "base/maps.h"
 #include "cli/launch/program.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 struct files {
 	pid_t pid;
 	uint64_t hash;
-	uint64_t last; /* number of the file of the line before: a file has several lines */
+	uint64_t last; /* number of the file of the row before: a file has several rows */
 	bool is_unknown;
 };
 
@@ -30,7 +30,7 @@ static void add_file(struct files *f, const char *name, uint64_t inode)
 	char path[PATH_MAX + 32];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/root%.*s", f->pid, (int)strcspn(name, "\n"), name);
+	snprintf(path, sizeof(path), "/proc/%d/root%s", f->pid, name);
 	if (stat(path, &st) || st.st_ino != inode) {
 		f->is_unknown = true;
 		return;
@@ -42,18 +42,16 @@ static void add_file(struct files *f, const char *name, uint64_t inode)
 	add(f, (uint64_t)st.st_mtim.tv_nsec);
 }
 
-/* Called for each line: it finds none. */
-static bool visit(const char *line, uint64_t start, uint64_t end, const void *arg)
+/* Called for each row: it finds none. */
+static bool visit(const struct maps_row *row, const void *arg)
 {
 	struct files *f = *(struct files *const *)arg;
-	uint64_t inode;
-	int name = 0;
 
-	if (sscanf(line, "%*s %*s %*s %*s %" SCNu64 " %n", &inode, &name) != 1 || !inode || !name)
+	if (!row->inode)
 		return false;
-	if (inode != f->last)
-		add_file(f, line + name, inode);
-	f->last = inode;
+	if (row->inode != f->last)
+		add_file(f, row->name, row->inode);
+	f->last = row->inode;
 	return false;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/maps.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/targets.h"
@@ -244,21 +245,19 @@ int targets_find_named(struct observe_settings *set, uint64_t start_ns)
 uint64_t targets_layout(pid_t pid)
 {
 	uint64_t hash = HASH_START;
-	char path[64];
-	char *line = NULL;
-	size_t room = 0;
-	size_t lines = 0;
+	char name[MAPS_NAME];
+	struct maps maps;
+	size_t rows = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && getline(&line, &room, f) > 0) {
-		if (!strstr(line, " r-xp ") || !strchr(line, '/'))
+	maps_open(&maps, pid, name, sizeof(name));
+	for (const struct maps_row *row; (row = maps_next(&maps));) {
+		if (strcmp(row->mode, "r-xp") || !strchr(name, '/'))
 			continue;
-		lines++;
-		hash = hash_text(hash, line);
+		rows++;
+		hash = hash_add(hash_add(hash, row->start), row->end);
+		hash = hash_add(hash_add(hash, row->offset), row->inode);
+		hash = hash_text(hash, name);
 	}
-	free(line);
-	if (f)
-		fclose(f);
-	return lines ? hash : 0;
+	maps_close(&maps);
+	return rows ? hash : 0;
 }

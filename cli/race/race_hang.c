@@ -2,6 +2,7 @@
 /* race_hang.c - see race_hang.h. */
 #include "cli/race/race_hang.h"
 
+#include "base/maps.h"
 #include "cli/launch/program.h"
 
 #include <fcntl.h>
@@ -104,23 +105,13 @@ static bool may_be_signalled(pid_t pid)
 	return caught || read_proc(pid, 0, "timers", timer, sizeof(timer));
 }
 
-static bool has_address(const char *line, uint64_t start, uint64_t end, const void *arg)
-{
-	const uint64_t *address = arg;
-	const char *rights = strchr(line, ' ');
-
-	return *address >= start && *address < end && rights && strlen(rights) > 4 &&
-	       rights[4] == 's';
-}
-
 /* A process outside of the run may wake a thread that waits there. */
 static bool is_shared_word(pid_t pid, unsigned int operation, uint64_t address)
 {
-	uint64_t start;
-	uint64_t end;
+	struct maps_row row;
 
-	return !(operation & FUTEX_PRIVATE_FLAG) &&
-	       program_find_mapping(pid, has_address, &address, &start, &end);
+	return !(operation & FUTEX_PRIVATE_FLAG) && !maps_find(pid, address, NULL, 0, &row) &&
+	       row.mode[3] == 's';
 }
 
 /*

@@ -3,13 +3,12 @@
 #include "cli/race/race_members.h"
 
 #include "base/ebpf.h"
+#include "base/maps.h"
 #include "base/sys.h"
 #include "cli/launch/program.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,15 +37,11 @@ int race_members_open(struct race_members *m, int fd, int map_fd)
 	return 0;
 }
 
-static bool is_region(const char *line, uint64_t start, uint64_t end, const void *arg)
+static bool is_region(const struct maps_row *row, const void *arg)
 {
 	const struct race_members *m = arg;
-	unsigned int major;
-	unsigned int minor;
-	uint64_t inode;
 
-	return sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &inode) == 3 &&
-	       inode == m->inode && makedev(major, minor) == m->device;
+	return row->inode == m->inode && makedev(row->major, row->minor) == m->device;
 }
 
 bool race_members_have(const struct race_members *m, pid_t pid)

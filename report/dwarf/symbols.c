@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "base/maps.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/go.h"
 #include "report/dwarf/symbols_priv.h"
@@ -52,21 +53,22 @@ static void read_mappings(struct symbols *s)
 {
 	struct mapping m;
 	size_t room = 0;
-	char *line = NULL;
-	size_t length = 0;
-	char rights[8];
-	char path[64];
+	struct maps maps;
+	char name[8];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
-	FILE *f = fopen(path, "re");
 	s->mapping_count = 0;
-	while (f && getline(&line, &length, f) > 0) {
-		if (!strchr(line, '/') ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64, &m.start,
-			   &m.end, rights, &m.offset, &m.inode) != 5)
+	maps_open(&maps, s->pid, name, sizeof(name));
+	for (const struct maps_row *row; (row = maps_next(&maps));) {
+		if (name[0] != '/')
 			continue;
-		m.is_code = rights[2] == 'x';
-		m.is_constant = rights[1] != 'w' && rights[3] == 'p';
+		m = (struct mapping){
+			.start = row->start,
+			.end = row->end,
+			.offset = row->offset,
+			.inode = row->inode,
+			.is_code = row->mode[2] == 'x',
+			.is_constant = row->mode[1] != 'w' && row->mode[3] == 'p',
+		};
 		if (s->mapping_count == room) {
 			size_t more = room ? 2 * room : 64;
 			void *mappings = realloc(s->mappings, more * sizeof(m));
@@ -77,9 +79,7 @@ static void read_mappings(struct symbols *s)
 		}
 		s->mappings[s->mapping_count++] = m;
 	}
-	free(line);
-	if (f)
-		fclose(f);
+	maps_close(&maps);
 }
 
 static int mapping_compare(const void *a, const void *b)
@@ -464,23 +464,9 @@ int symbols_walk(struct symbols *s, const char *module, symbol_visitor visit, vo
 
 bool symbols_is_shared(struct symbols *s, uint64_t address)
 {
-	char path[32];
-	char line[512];
-	unsigned long start;
-	unsigned long end;
-	char rights[8];
-	bool is_shared = false;
+	struct maps_row row;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3 && address >= start &&
-		    address < end)
-			is_shared = rights[3] == 's';
-	fclose(f);
-	return is_shared;
+	return !maps_find(s->pid, address, NULL, 0, &row) && row.mode[3] == 's';
 }
 
 struct object_names {

@@ -2,6 +2,7 @@
 /* kept_files.c - see kept_files.h. */
 #include "report/safe/kept_files.h"
 
+#include "base/maps.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -60,45 +61,31 @@ static int open_mapped(const struct kept_files *k, uint64_t start, uint64_t end,
 	return fd >= 0 ? fd : open_named(k->pid, path);
 }
 
-static void keep(struct kept_files *k, char *line)
+static void keep(struct kept_files *k, const struct maps_row *row, char *path)
 {
-	uint64_t start;
-	uint64_t end;
-	uint64_t inode;
-	char rights[8];
-	int at = 0;
-
-	line[strcspn(line, "\n")] = '\0';
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %" SCNu64 " %n", &start, &end, rights,
-		   &inode, &at) < 4 ||
-	    !at || line[at] != '/' || rights[2] != 'x' || k->count == FILES_MAX)
+	if (path[0] != '/' || row->mode[2] != 'x' || k->count == FILES_MAX)
 		return;
-	char *path = line + at;
 	const size_t length = strlen(path);
 	if (length > strlen(DELETED) && !strcmp(path + length - strlen(DELETED), DELETED))
 		path[length - strlen(DELETED)] = '\0';
-	if (find_same(k, path, inode))
+	if (find_same(k, path, row->inode))
 		return;
-	struct kept_file file = { .path = strdup(path), .inode = inode };
+	struct kept_file file = { .path = strdup(path), .inode = row->inode };
 	if (!file.path)
 		return;
-	file.fd = open_mapped(k, start, end, path);
+	file.fd = open_mapped(k, row->start, row->end, path);
 	k->files[k->count++] = file;
 }
 
 void kept_files_look(struct kept_files *k)
 {
-	char *line = NULL;
-	size_t length = 0;
-	char path[64];
+	struct maps maps;
+	char name[MAPS_NAME];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", k->pid);
-	FILE *f = fopen(path, "re");
-	while (f && getline(&line, &length, f) > 0)
-		keep(k, line);
-	free(line);
-	if (f)
-		fclose(f);
+	maps_open(&maps, k->pid, name, sizeof(name));
+	for (const struct maps_row *row; (row = maps_next(&maps));)
+		keep(k, row, name);
+	maps_close(&maps);
 }
 
 int kept_files_open(pid_t pid, struct kept_files **out)

@@ -6,11 +6,11 @@
  * child closes them.
  */
 #include "check/probe.h"
+#include "base/maps.h"
 #include "check/probe_uprobe.h"
 #include "check/probe_util.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
@@ -35,28 +35,13 @@ static struct ebpf program;
 
 static int place_find(uintptr_t addr)
 {
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[PATH_MAX + 128];
-	int err = -ENOENT;
+	struct maps_row row;
+	int err = maps_find(0, addr, place.path, sizeof(place.path), &row);
 
-	if (!f)
-		return -errno;
-	while (err && fgets(line, sizeof(line), f)) {
-		uint64_t start;
-		uint64_t end;
-		uint64_t offset;
-		int path_at = 0;
-
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &start, &end,
-			   &offset, &path_at) < 3 ||
-		    addr < start || addr >= end || line[path_at] != '/')
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		snprintf(place.path, sizeof(place.path), "%s", line + path_at);
-		place.offset = addr - start + offset;
-		err = 0;
-	}
-	fclose(f);
+	if (!err && place.path[0] != '/')
+		err = -ENOENT;
+	if (!err)
+		place.offset = addr - row.start + row.offset;
 	return err;
 }
 

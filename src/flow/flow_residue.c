@@ -6,11 +6,10 @@
  * least 8, or all of a source that is shorter.
  */
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/own_fd.h"
+#include "base/maps.h"
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_marks.h"
@@ -38,47 +37,26 @@ static uint32_t range_count;
 
 /* ---- what memory it is ---- */
 
-static enum flow_memory memory_of(const char *line)
+static enum flow_memory memory_of(const char *name)
 {
-	if (strstr(line, "[heap]"))
+	if (!strcmp(name, "[heap]"))
 		return FLOW_MEMORY_HEAP;
-	if (strstr(line, "[stack"))
+	if (!strncmp(name, "[stack", 6))
 		return FLOW_MEMORY_STACK;
-	return strchr(line, '/') ? FLOW_MEMORY_DATA : FLOW_MEMORY_OTHER;
-}
-
-static void take_line(const char *line)
-{
-	unsigned long long start, end;
-
-	if (range_count == MAPS || sscanf(line, "%llx-%llx", &start, &end) != 2)
-		return;
-	ranges[range_count++] = (struct range){ start, end, memory_of(line) };
+	return strchr(name, '/') ? FLOW_MEMORY_DATA : FLOW_MEMORY_OTHER;
 }
 
 static void read_maps(void)
 {
-	static char text[65536];
-	size_t used = 0;
-	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
-	long got;
+	struct maps maps;
+	char name[64];
 
 	range_count = 0;
-	while (fd >= 0 && (got = sys3(SYS_read, fd, text + used, sizeof(text) - 1 - used)) > 0) {
-		char *line = text;
-
-		used += (size_t)got;
-		text[used] = '\0';
-		for (char *end = strchr(line, '\n'); end; end = strchr(line, '\n')) {
-			*end = '\0';
-			take_line(line);
-			line = end + 1;
-		}
-		used -= (size_t)(line - text);
-		memmove(text, line, used);
-	}
-	if (fd >= 0)
-		sys_close(fd);
+	maps_open(&maps, 0, name, sizeof(name));
+	for (const struct maps_row *row; range_count < MAPS && (row = maps_next(&maps));)
+		ranges[range_count++] =
+			(struct range){ row->start, row->end, memory_of(row->name) };
+	maps_close(&maps);
 }
 
 static const struct range *range_of(uint64_t address)

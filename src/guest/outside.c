@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/lines.h"
+#include "base/maps.h"
 #include "base/memory.h"
 #include "base/own_code.h"
 #include "base/own_thread_name.h"
@@ -58,19 +59,16 @@ struct look {
 	struct map maps[MAPS_MAX]; /* in their order */
 };
 
-static int add_map(struct look *look, const char *line)
+static int add_map(struct look *look, const struct maps_row *row)
 {
 	struct map *m = &look->maps[look->count];
-	char mode[5];
-	int name_at = 0;
 
-	if (sscanf(line, "%lx-%lx %4s %*x %*x:%*x %*u %n", &m->start, &m->end, mode, &name_at) < 3)
-		return 0; /* the rest of a long name */
 	if (look->count == MAPS_MAX - 1)
 		return -E2BIG;
-	const char *name = name_at ? line + name_at : "";
-	m->is = mode[2] == 'x' ? IS_CODE : 0;
-	if (m->is & IS_CODE && (!*name || strstr(name, "memfd:trapline")))
+	m->start = row->start;
+	m->end = row->end;
+	m->is = row->mode[2] == 'x' ? IS_CODE : 0;
+	if (m->is & IS_CODE && (!*row->name || strstr(row->name, "memfd:trapline")))
 		m->is |= IS_OURS;
 	look->count++;
 	return 0;
@@ -78,16 +76,16 @@ static int add_map(struct look *look, const char *line)
 
 static int read_maps(struct look *look)
 {
-	struct lines maps;
-	int err = lines_open(&maps, "/proc/self/maps");
+	struct maps maps;
+	char name[64];
+	int err = 0;
 
 	look->count = 0;
-	if (err)
-		return err;
-	for (char *line; !err && (line = lines_next(&maps));)
-		err = add_map(look, line);
-	lines_close(&maps);
-	return err;
+	maps_open(&maps, 0, name, sizeof(name));
+	for (const struct maps_row *row; !err && (row = maps_next(&maps));)
+		err = add_map(look, row);
+	const int failed = maps_close(&maps);
+	return err ? err : failed;
 }
 
 /* NULL: nothing is mapped there. */

@@ -5,81 +5,21 @@
  * Only what is certain: an address on the stack of the thread, in the data of the program or of a
  * library, or one that is not a multiple of what the allocator's are.
  */
+#include "base/maps.h"
 #include "heap/heap.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "base/own_fd.h"
-#include "base/sys.h"
 #include "heap/heap_tell.h"
-
-#define MAPS_BYTES 4096u
-#define MAPS_LINE 64u /* of a line only its addresses count */
 
 /* The stack that the thread runs on, as far as it is known. Threads that allocate have one each. */
 static __thread struct {
 	uintptr_t start;
 	uintptr_t end; /* 0: not known yet */
 } stack __attribute__((tls_model("initial-exec")));
-
-struct mapping {
-	uintptr_t start;
-	uintptr_t end;
-};
-
-static const char *read_number(const char *text, uintptr_t *out)
-{
-	*out = 0;
-	for (;; text++) {
-		int digit = *text >= '0' && *text <= '9' ? *text - '0' :
-			    *text >= 'a' && *text <= 'f' ? *text - 'a' + 10 :
-							   -1;
-		if (digit < 0)
-			return text;
-		*out = *out * 16 + (uintptr_t)digit;
-	}
-}
-
-/* In a line of /proc/self/maps, as much of it as its addresses take. */
-static bool has_address(const char *line, uintptr_t address, struct mapping *out)
-{
-	const char *at = read_number(line, &out->start);
-
-	if (*at != '-')
-		return false;
-	read_number(at + 1, &out->end);
-	return address - out->start < out->end - out->start;
-}
-
-/* Without libc, whose functions allocate. false: not found. */
-static bool find_mapping(uintptr_t address, struct mapping *out)
-{
-	char text[MAPS_BYTES];
-	char line[MAPS_LINE];
-	size_t length = 0;
-	bool is_found = false;
-	ssize_t n;
-	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
-
-	while (fd >= 0 && !is_found && (n = sys_read(fd, text, sizeof(text))) > 0)
-		for (ssize_t i = 0; i < n && !is_found; i++) {
-			if (text[i] != '\n') {
-				if (length < sizeof(line) - 1)
-					line[length++] = text[i];
-				continue;
-			}
-			line[length] = '\0';
-			length = 0;
-			is_found = has_address(line, address, out);
-		}
-	if (fd >= 0)
-		sys_close(fd);
-	return is_found;
-}
 
 /*
  * A thread of libc has its control block at the upper end of its stack, and a page without access at the
@@ -88,9 +28,9 @@ static bool find_mapping(uintptr_t address, struct mapping *out)
 static void find_stack(uintptr_t frame)
 {
 	uintptr_t block = (uintptr_t)__builtin_thread_pointer();
-	struct mapping found = { 0, 0 };
+	struct maps_row found;
 
-	if (!find_mapping(frame, &found))
+	if (maps_find(0, frame, NULL, 0, &found))
 		found.start = found.end = frame;
 	stack.start = found.start;
 	stack.end = block - found.start < found.end - found.start ? block : found.end;

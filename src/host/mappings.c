@@ -3,10 +3,10 @@
 #include "host/mappings.h"
 
 #include "base/clock.h"
+#include "base/maps.h"
 #include "base/table_size.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,32 +355,27 @@ void mappings_close(struct mappings *m)
 void mappings_add(struct mappings *m, pid_t pid)
 {
 	struct mapped_process *p = new_process(m, pid);
-	struct mapped_file file = { 0 };
-	char path[64];
-	char *line = NULL;
-	size_t length = 0;
-	char rights[8];
-	int at;
+	char name[MAPS_NAME];
+	struct maps maps;
 
-	if (p) {
-		p->threads = UINT32_MAX / 2; /* its threads were not counted: it is kept */
-		p->since_ns = clock_now_ns();
+	if (!p)
+		return;
+	p->threads = UINT32_MAX / 2; /* its threads were not counted: it is kept */
+	p->since_ns = clock_now_ns();
+	maps_open(&maps, pid, name, sizeof(name));
+	for (const struct maps_row *row; (row = maps_next(&maps));) {
+		const struct mapped_file file = {
+			.start = row->start,
+			.end = row->end,
+			.offset = row->offset,
+			.inode = row->inode,
+			.path = name,
+		};
+
+		if (name[0] == '/' && row->mode[2] == 'x')
+			add_file(m, p, &file);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = p ? fopen(path, "re") : NULL;
-	while (f && getline(&line, &length, f) > 0) {
-		at = 0;
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n",
-			   &file.start, &file.end, rights, &file.offset, &file.inode, &at) < 5 ||
-		    !at || line[at] != '/' || rights[2] != 'x')
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		file.path = line + at;
-		add_file(m, p, &file);
-	}
-	if (f)
-		fclose(f);
-	free(line);
+	maps_close(&maps);
 }
 
 void mappings_adopt(struct mappings *m, pid_t parent)

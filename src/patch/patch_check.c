@@ -4,12 +4,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/lines.h"
+#include "base/maps.h"
 #include "base/sys.h"
 #include "code/insn/insn.h"
 
@@ -87,19 +85,9 @@ static int is_chooser(uint64_t address)
 
 static int is_executable(uint64_t address)
 {
-	struct lines maps;
-	uint64_t start;
-	uint64_t end;
-	char protection[5];
-	int result = 0;
+	struct maps_row row;
 
-	if (lines_open(&maps, "/proc/self/maps"))
-		return 0;
-	for (char *line; !result && (line = lines_next(&maps));)
-		result = sscanf(line, "%lx-%lx %4s", &start, &end, protection) == 3 &&
-			 address - start < end - start && protection[2] == 'x';
-	lines_close(&maps);
-	return result;
+	return !maps_find(0, address, NULL, 0, &row) && row.mode[2] == 'x';
 }
 
 /* A head of a loop at the entry would begin the new function again and again. */

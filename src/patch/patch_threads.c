@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/maps.h"
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -26,7 +27,6 @@
 
 #define MARKS_MIN 1024u
 #define TEXT_BYTES 256
-#define MAPS_AT_ONCE 8192
 #define TICK_NS 100000u
 /* Gates and sleepers first: clocks cost a descriptor for each thread. */
 #define ROUNDS_WITHOUT_CLOCK 4
@@ -86,44 +86,16 @@ static int read_asleep(pid_t tid, struct asleep *out)
 	return sscanf(out->text, "%*d %*x %*x %*x %*x %*x %*x %lx %lx", &out->sp, &out->pc) == 2;
 }
 
-static void add_map(struct patch_maps *maps, const char *line)
+static int read_maps(struct patch_maps *to)
 {
-	struct patch_map map;
-	char protection[5];
+	struct maps maps;
 
-	if (sscanf(line, "%lx-%lx %4s", &map.start, &map.end, protection) == 3 &&
-	    protection[1] == 'w' && maps->count < PATCH_MAPS_MAX)
-		maps->rows[maps->count++] = map;
-}
-
-/* Keeps of what was read the line that is not whole. */
-static size_t add_lines(struct patch_maps *maps, char *text, size_t n)
-{
-	char *line = text;
-
-	for (char *end; (end = memchr(line, '\n', n - (size_t)(line - text))); line = end + 1) {
-		*end = 0;
-		add_map(maps, line);
-	}
-	size_t left = n - (size_t)(line - text);
-	memmove(text, line, left);
-	return left;
-}
-
-static int read_maps(struct patch_maps *maps)
-{
-	char text[MAPS_AT_ONCE];
-	size_t kept = 0;
-	ssize_t n;
-	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
-
-	if (fd < 0)
-		return fd;
-	maps->count = 0;
-	while ((n = sys_read(fd, text + kept, sizeof(text) - kept)) > 0)
-		kept = add_lines(maps, text, kept + (size_t)n);
-	sys_close(fd);
-	return (int)n;
+	to->count = 0;
+	maps_open(&maps, 0, NULL, 0);
+	for (const struct maps_row *row; (row = maps_next(&maps));)
+		if (row->mode[1] == 'w' && to->count < PATCH_MAPS_MAX)
+			to->rows[to->count++] = (struct patch_map){ row->start, row->end };
+	return maps_close(&maps);
 }
 
 /* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */

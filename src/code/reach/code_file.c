@@ -6,43 +6,35 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/lines.h"
+#include "base/maps.h"
 
-static int parse(const char *line, pid_t pid, struct code_file *out, char permissions[5])
+static void fill(const struct maps_row *row, pid_t pid, struct code_file *out)
 {
-	unsigned int major;
-	unsigned int minor;
-
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &out->start,
-		   &out->end, permissions, &out->offset, &major, &minor, &out->inode) != 7)
-		return -EINVAL;
-	out->device = (uint64_t)major << 32 | minor;
+	out->start = row->start;
+	out->end = row->end;
+	out->offset = row->offset;
+	out->inode = row->inode;
+	out->device = (uint64_t)row->major << 32 | row->minor;
 	/* Right in any mount namespace, and for a file that was deleted or replaced. */
 	snprintf(out->path, sizeof(out->path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid,
 		 out->start, out->end);
-	return 0;
 }
 
 int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *file, int is_code),
 		   void *arg)
 {
-	char permissions[5] = "";
-	char path[64];
-	struct lines maps;
+	struct maps maps;
 	int result = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	int err = lines_open(&maps, path);
-	if (err)
-		return err;
-	for (char *line; !result && (line = lines_next(&maps));) {
+	maps_open(&maps, pid, NULL, 0);
+	for (const struct maps_row *row; !result && (row = maps_next(&maps));) {
 		struct code_file file;
 
-		if (!parse(line, pid, &file, permissions))
-			result = each(arg, &file, permissions[2] == 'x');
+		fill(row, pid, &file);
+		result = each(arg, &file, row->mode[2] == 'x');
 	}
-	lines_close(&maps);
-	return result;
+	const int err = maps_close(&maps);
+	return result ? result : err;
 }
 
 struct wanted {

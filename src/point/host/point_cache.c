@@ -3,11 +3,11 @@
 #include "point/host/point_cache.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "base/maps.h"
 #include "code/window/window_emit.h"
 #include "code/window/window_translate.h"
 
@@ -72,27 +72,10 @@ void point_cache_forget_text(struct point_cache *c)
 /* 1: a store of the target can change it: it is not of a file, or may be written to. */
 static int text_changes(struct window_area *a, uint64_t pc)
 {
-	char path[40];
-	char line[512];
-	int changes = 1;
+	struct maps_row row;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", cache_of(a)->tracee->pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		char flags[5] = "";
-		unsigned long long start;
-		unsigned long long end;
-		unsigned long inode;
-
-		if (sscanf(line, "%llx-%llx %4s %*s %*s %lu", &start, &end, flags, &inode) != 4 ||
-		    pc - start >= end - start)
-			continue;
-		changes = flags[1] == 'w' || flags[3] == 's' || !inode;
-		break;
-	}
-	if (f)
-		fclose(f);
-	return changes;
+	return maps_find(cache_of(a)->tracee->pid, pc, NULL, 0, &row) || row.mode[1] == 'w' ||
+	       row.mode[3] == 's' || !row.inode;
 }
 
 /*

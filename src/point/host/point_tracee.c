@@ -4,15 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/maps.h"
 
 #define VDSO_BYTES 16384
 #define SYSCALL_BYTES 2
@@ -24,17 +24,15 @@
 
 static uint64_t find_vdso(pid_t pid)
 {
-	char path[40];
-	char line[512];
+	struct maps maps;
+	char name[8];
 	uint64_t start = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (strstr(line, "[vdso]"))
-			start = strtoull(line, NULL, 16);
-	if (f)
-		fclose(f);
+	maps_open(&maps, pid, name, sizeof(name));
+	for (const struct maps_row *row; !start && (row = maps_next(&maps));)
+		if (!strcmp(row->name, "[vdso]"))
+			start = row->start;
+	maps_close(&maps);
 	return start;
 }
 

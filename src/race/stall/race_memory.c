@@ -8,11 +8,9 @@
  */
 #include "race/stall/race_memory.h"
 
-#include <fcntl.h>
 #include <string.h>
 
-#include "base/own_fd.h"
-#include "base/sys.h"
+#include "base/maps.h"
 #include "base/trap_path.h"
 #include "race/race.h"
 #include "race/race_modules.h"
@@ -20,7 +18,6 @@
 #include "record/race_region.h"
 
 #define NAME_BYTES 8
-#define READS_MAX 4096
 
 static race_heap_finder find_block;
 
@@ -34,115 +31,24 @@ uint64_t *race_counter_of(enum race_counter what)
 	return race.process ? &race.process->counters[what] : NULL;
 }
 
-/* A line of /proc/self/maps: from-to perms offset dev inode name. */
-struct mapping {
-	uint64_t from;
-	uint64_t to;
-	uint64_t inode;
-	char permissions[4];
-	char name[NAME_BYTES]; /* as much of it */
-};
-
-enum field {
-	FIELD_FROM,
-	FIELD_TO,
-	FIELD_PERMISSIONS,
-	FIELD_OFFSET,
-	FIELD_DEVICE,
-	FIELD_INODE,
-	FIELD_NAME,
-};
-
-struct line {
-	struct mapping mapping;
-	unsigned int field;
-	unsigned int at; /* in it */
-	char last;
-};
-
-TRAP_PATH static uint64_t append_digit(uint64_t number, char c, unsigned int base)
+TRAP_PATH static int memory_begins_with(const char *name, const char *beginning)
 {
-	return number * base + (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	while (*beginning && *name == *beginning)
+		name++, beginning++;
+	return !*beginning;
 }
 
-TRAP_PATH static void take_char(struct line *line, char c)
-{
-	struct mapping *m = &line->mapping;
-	char last = line->last;
-
-	line->last = c;
-	if (line->field < FIELD_NAME && (c == ' ' || (c == '-' && line->field == FIELD_FROM))) {
-		line->field++;
-		line->at = 0;
-		return;
-	}
-	/* Several spaces stand before the name. */
-	if (line->field == FIELD_NAME && c == ' ' && last == ' ')
-		return;
-	if (line->field == FIELD_FROM)
-		m->from = append_digit(m->from, c, 16);
-	else if (line->field == FIELD_TO)
-		m->to = append_digit(m->to, c, 16);
-	else if (line->field == FIELD_INODE)
-		m->inode = append_digit(m->inode, c, 10);
-	else if (line->field == FIELD_PERMISSIONS && line->at < sizeof(m->permissions))
-		m->permissions[line->at++] = c;
-	else if (line->field == FIELD_NAME && line->at < sizeof(m->name))
-		m->name[line->at++] = c;
-}
-
-/* 0: it is in no mapping. */
-TRAP_PATH static int find_mapping(uint64_t address, struct mapping *out)
-{
-	char text[512];
-	struct line line;
-	int found = 0;
-	int fd = own_fd_open("/proc/self/maps", O_RDONLY);
-
-	memset(&line, 0, sizeof(line));
-	for (int reads = 0; fd >= 0 && !found && reads < READS_MAX; reads++) {
-		ssize_t n = sys_read(fd, text, sizeof(text));
-
-		if (n <= 0)
-			break;
-		for (ssize_t i = 0; i < n && !found; i++) {
-			if (text[i] != '\n') {
-				take_char(&line, text[i]);
-				continue;
-			}
-			found = address >= line.mapping.from && address < line.mapping.to;
-			*out = line.mapping;
-			memset(&line, 0, sizeof(line));
-		}
-	}
-	if (fd >= 0)
-		sys_close(fd);
-	return found;
-}
-
-TRAP_PATH static int memory_begins_with(const char name[NAME_BYTES], const char *beginning)
-{
-	for (int i = 0; beginning[i]; i++)
-		if (i == NAME_BYTES || name[i] != beginning[i])
-			return 0;
-	return 1;
-}
-
-TRAP_PATH static int is_in(const struct mapping *m, uint64_t address)
-{
-	return address >= m->from && address < m->to;
-}
-
-TRAP_PATH static enum race_memory memory_kind_of(const struct mapping *m, uint64_t first_sp,
+TRAP_PATH static enum race_memory memory_kind_of(const struct maps_row *m, uint64_t first_sp,
 						 uint64_t second_sp)
 {
-	if (m->permissions[3] == 's')
+	if (m->mode[3] == 's')
 		return RACE_MEMORY_SHARED;
 	if (m->inode)
 		return RACE_MEMORY_FILE;
 	if (memory_begins_with(m->name, "[heap]"))
 		return RACE_MEMORY_HEAP;
-	if (memory_begins_with(m->name, "[stack") || is_in(m, first_sp) || is_in(m, second_sp))
+	if (memory_begins_with(m->name, "[stack") || maps_has(m, first_sp) ||
+	    maps_has(m, second_sp))
 		return RACE_MEMORY_STACK;
 	return RACE_MEMORY_ANONYMOUS;
 }
@@ -181,12 +87,13 @@ TRAP_PATH static int tell_block(struct race_record *record)
 TRAP_PATH void race_tell_memory(struct race_record *record, uint64_t first_sp, uint64_t second_sp)
 {
 	int is_global = record->place > RACE_PLACE_MASK;
-	struct mapping m;
+	char name[NAME_BYTES];
+	struct maps_row m;
 
 	record->memory = is_global ? RACE_MEMORY_FILE : RACE_MEMORY_UNKNOWN;
 	record->has_heap = 0;
 	if ((!is_global || record->flags & RACE_UNKNOWN_ORIGIN) &&
-	    find_mapping(record->address, &m))
+	    !maps_find(0, record->address, name, sizeof(name), &m))
 		record->memory = memory_kind_of(&m, first_sp, second_sp);
 	if (record->memory == RACE_MEMORY_SHARED && record->flags & RACE_UNKNOWN_ORIGIN)
 		record->flags |= RACE_SHARED_MAPPING;
