@@ -16,6 +16,7 @@
 #include "agent/heap/next_malloc.h"
 #include "base/atomic.h"
 #include "code/poke/change.h"
+#include "code/poke/text_mem.h"
 #include "code/poke/traps.h"
 #include "code/probe/code_probe.h"
 #include "code/probe/probe_word.h"
@@ -185,6 +186,7 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 		return err;
 	}
 	trap_probe_prepare();
+	text_mem_hold();
 	for (uint32_t i = 0; i < site_count && !err; i++) {
 		struct late_site *site = &sites[i];
 		int one = open_site(site, &problem);
@@ -197,6 +199,7 @@ int late_jumps_place(char *why, size_t n, struct late_refused *refused)
 			err = one;
 		}
 	}
+	text_mem_drop();
 	if (!err && (!site_of("malloc") || !site_of("free"))) {
 		snprintf(why, n, "it has no malloc() that others can call");
 		err = -ENOENT;
@@ -237,17 +240,21 @@ bool late_jumps_have_trap(void)
 
 void late_jumps_leave(void)
 {
+	text_mem_hold();
 	for (uint32_t i = 0; i < site_count; i++)
 		if (!sites[i].is_kept)
 			late_jump_close(&sites[i].jump);
+	text_mem_drop();
 }
 
 unsigned int late_jumps_end(void)
 {
 	unsigned int left = 0;
 
+	text_mem_hold();
 	for (uint32_t i = 0; i < site_count; i++)
 		left += !late_jump_close(&sites[i].jump);
+	text_mem_drop();
 	return left;
 }
 

@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "code/poke/change.h"
+#include "code/poke/text_mem.h"
 #include "core/in_code.h"
 #include "guest/late_jump.h"
 #include "guest/late_trap.h"
@@ -120,8 +121,10 @@ static void close_all(void)
 		if (look)
 			sys_nap(&pause);
 		are_closed = true;
+		text_mem_hold();
 		for (int i = 0; i < CALLS; i++)
 			are_closed &= !jumps[i].is_open || late_jump_close(&jumps[i]);
+		text_mem_drop();
 	}
 }
 
@@ -132,6 +135,7 @@ static int open_all(void)
 
 	if (!err)
 		trap_probe_prepare();
+	text_mem_hold();
 	for (int i = 0; !err && i < CALLS; i++) {
 		const int one = !jumps[i].address ? -ENOENT :
 				jumps[i].is_open  ? 0 :
@@ -139,6 +143,7 @@ static int open_all(void)
 
 		err = i < EXEC ? one : 0;
 	}
+	text_mem_drop();
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include "code/log/code_emit.h"
 #include "code/log/code_stream.h"
 #include "code/poke/history.h"
+#include "code/poke/locked.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/poke_view.h"
@@ -117,6 +118,9 @@ void poke_lock_give(void)
 	uint64_t mask = saved_mask;
 	int cancel = saved_cancel;
 
+	locked_forget();
+	if (!text_mem_is_held())
+		mapping_forget();
 	atomic_set(&lock_tid, 0);
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(cancel, NULL);
@@ -534,6 +538,7 @@ void poke_after_fork_in_child(void)
 	fork_was_seen = 0;
 	restartable_after_fork_in_child();
 	text_mem_after_fork_in_child();
+	mapping_forget();
 	quiesce_reset();
 	traps_after_fork_in_child();
 	if (!fork_holds_lock && atomic_get(&lock_tid))

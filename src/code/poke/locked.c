@@ -17,6 +17,15 @@
 #define COLD 20	   /* MADV_COLD, Linux commit 9c276cc65a58 (v5.4) */
 #define ON_FAULT 1 /* MLOCK_ONFAULT */
 
+/* Of all of the process, once for a change: what it locks meanwhile is as late as if it did that afterwards. */
+static int is_looked_at;
+static int is_none_locked;
+
+void locked_forget(void)
+{
+	is_looked_at = 0;
+}
+
 struct locked_part locked_part_of(const struct mapping *mapping, uint64_t page)
 {
 	struct locked_part part = { page, PAGE_BYTES };
@@ -77,7 +86,10 @@ static enum locked find_kind(const struct mapping *mapping, uint64_t page)
 
 enum locked locked_find(const struct mapping *mapping, uint64_t page)
 {
-	if (own_status("\nVmLck:\t       0") == ' ')
+	if (!is_looked_at)
+		is_none_locked = own_status("\nVmLck:\t       0") == ' ';
+	is_looked_at = 1;
+	if (is_none_locked)
 		return LOCKED_NOT;
 	if (!kernel_takes_advice())
 		return LOCKED_ALL;

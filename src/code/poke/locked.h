@@ -19,8 +19,10 @@ struct locked_part {
 };
 struct locked_part locked_part_of(const struct mapping *mapping, uint64_t page);
 
-/* A mapping that has this page. */
+/* A mapping that has this page. Under poke_lock. */
 enum locked locked_find(const struct mapping *mapping, uint64_t page);
+/* Behind a change. */
+void locked_forget(void);
 /* Locks it as said. 0 or -errno. */
 int locked_set(uint64_t address, uint64_t bytes, enum locked as);
 

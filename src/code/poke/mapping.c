@@ -4,14 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "base/lines.h"
+#include "base/maps.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
+#include "code/kept_fd.h"
 
 /* As in <linux/fs.h> of v6.11: struct procmap_query. */
 struct query {
@@ -36,6 +35,9 @@ struct query {
 #define MODE_WRITE 2
 #define MODE_EXECUTE 4
 #define MODE_SHARED 8
+
+/* One for a whole change of text. */
+static struct kept_fd kept = KEPT_FD_NONE;
 
 static int protection_of(int reads, int writes, int executes)
 {
@@ -68,47 +70,34 @@ static int ask(int fd, uint64_t address, struct mapping *out)
 	return 0;
 }
 
-/* 1: the line is of the mapping with the address. */
-static int read_line(const char *line, uint64_t address, struct mapping *out)
-{
-	char mode[5];
-	int name_at = 0;
-
-	/* Else it is the rest of a long name. */
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &out->start, &out->end, mode, &out->offset,
-		   &out->major, &out->minor, &out->inode, &name_at) < 7 ||
-	    address < out->start || address >= out->end)
-		return 0;
-	out->protection = protection_of(mode[0] == 'r', mode[1] == 'w', mode[2] == 'x');
-	out->is_shared = mode[3] == 's';
-	snprintf(out->name, sizeof(out->name), "%s", line + name_at);
-	return 1;
-}
-
 static int search(uint64_t address, struct mapping *out)
 {
-	struct lines maps;
-	int is_found = 0;
-	char *line;
+	struct maps_row row;
+	int err = maps_find(0, address, out->name, sizeof(out->name), &row);
 
-	if (lines_open(&maps, "/proc/thread-self/maps"))
-		return -EACCES;
-	while (!is_found && (line = lines_next(&maps)))
-		is_found = read_line(line, address, out);
-	lines_close(&maps);
-	return is_found ? 0 : -ENOENT;
+	if (err)
+		return err == -ENOENT ? err : -EACCES;
+	out->start = row.start;
+	out->end = row.end;
+	out->offset = row.offset;
+	out->inode = row.inode;
+	out->major = row.major;
+	out->minor = row.minor;
+	out->protection = maps_protection(&row);
+	out->is_shared = row.mode[3] == 's';
+	return 0;
+}
+
+void mapping_forget(void)
+{
+	kept_fd_close(&kept);
 }
 
 int mapping_find(uint64_t address, struct mapping *out)
 {
-	int saved = errno;
-	int fd = own_fd_open("/proc/thread-self/maps", O_RDONLY);
-	int err = fd < 0 ? -EACCES : ask(fd, address, out);
+	if (!kept_fd_is_ours(&kept))
+		kept_fd_take(&kept, own_fd_open("/proc/thread-self/maps", O_RDONLY));
+	int err = kept.fd < 0 ? -EACCES : ask(kept.fd, address, out);
 
-	if (fd >= 0)
-		sys_close(fd);
-	if (err && err != -ENOENT)
-		err = search(address, out);
-	errno = saved;
-	return err;
+	return err && err != -ENOENT ? search(address, out) : err;
 }

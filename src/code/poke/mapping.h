@@ -18,7 +18,9 @@ struct mapping {
 	char name[PATH_MAX];
 };
 
-/* 0, -ENOENT: nothing is mapped there, or -EACCES. Leaves errno alone. */
+/* 0, -ENOENT: nothing is mapped there, or -EACCES. Leaves errno alone. Under poke_lock. */
 int mapping_find(uint64_t address, struct mapping *out);
+/* Closes what it keeps open for the next call: behind a change, and in a forked child. */
+void mapping_forget(void);
 
 #endif

@@ -3,7 +3,6 @@
 #include "code/poke/text_mem.h"
 
 #include "base/atomic.h"
-#include "base/sys.h"
 #include "code/kept_fd.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
@@ -34,10 +33,15 @@ static void close_mem(void)
 	mem = (struct mem)MEM_NONE;
 }
 
+int text_mem_is_held(void)
+{
+	return atomic_get(&holders) != 0;
+}
+
 /* A tracee belongs to the calling thread. */
 void text_mem_put(void)
 {
-	if (!atomic_get(&holders) || mem.pidfd >= 0)
+	if (!text_mem_is_held() || mem.pidfd >= 0)
 		close_mem();
 }
 
@@ -53,7 +57,7 @@ void text_mem_drop(void)
 
 	if (atomic_add(&holders, -1u) != 1 || poke_lock_take(&problem))
 		return;
-	if (!atomic_get(&holders))
+	if (!text_mem_is_held())
 		close_mem();
 	poke_lock_give();
 }

@@ -2,8 +2,8 @@
 /*
  * text_mem.h - the descriptor by which the kernel writes text: one for all that change it.
  *
- * It is closed behind each change, unless a holder expects more: a safepoint domain, or an object with
- * branches. All of it but hold and drop has poke_lock.
+ * It is closed behind each change, unless a holder expects more: a safepoint domain, an object with
+ * branches, or an attach that changes many functions. All of it but hold and drop has poke_lock.
  */
 #ifndef CODE_POKE_TEXT_MEM_H
 #define CODE_POKE_TEXT_MEM_H
@@ -16,6 +16,7 @@ void text_mem_put(void);
 
 void text_mem_hold(void);
 void text_mem_drop(void);
+int text_mem_is_held(void);
 
 /* In a forked child: the descriptor is that of the parent's memory. */
 void text_mem_after_fork_in_child(void);
