@@ -9,7 +9,7 @@
 enum cli_exit {
 	CLI_OK = 0,
 	CLI_NO = 1,    /* the answer is no, or something broke on the way */
-	CLI_USAGE = 2, /* wrong input: one line says what is wrong and how to correct it */
+	CLI_USAGE = 2, /* wrong input: one line states what is wrong and how to correct it */
 };
 
 /* Prints `trapline watch: ...`. It returns CLI_USAGE, so that the caller can return it. */

@@ -77,7 +77,7 @@ extern const struct opt_syntax throttle_syntax;
 extern const struct opt_syntax watch_syntax;
 
 /*
- * Parse argv into *settings. Options may stand anywhere before "--", which must have been cut
+ * Parse argv into *settings. Options may be anywhere before "--", which must have been cut
  * off. Returns the index of the first argument that is no option (getopt moves them to the
  * end), or -1 with *status set when the command must end now: after --help or an error.
  */

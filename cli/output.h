@@ -45,7 +45,7 @@ void output_record_end(struct output *o, const struct run_end *end,
 		       const struct run_calls_end *calls_end);
 /* Everything out, and the status line with `state` again. False: something could not be written. */
 bool output_flush(struct output *o, uint64_t hits, const char *state);
-/* After the last line. 0, or CLI_NO with a line that says what was kept. */
+/* After the last line. 0, or CLI_NO with a line that states what was kept. */
 int output_finish(struct output *o, uint64_t hits);
 /* A line on the terminal that the next one replaces; nothing elsewhere. */
 void output_progress(struct output *o, const char *format, ...)

@@ -105,7 +105,7 @@ static uint64_t wait_for_cpu(void)
 	return number;
 }
 
-/* Since the last look, a look at most: the command may have been stopped meanwhile. */
+/* Since the last look, a look at most: the command may have been stopped in the meantime. */
 static uint64_t time_given(void)
 {
 	const uint64_t now = clock_now_ns();

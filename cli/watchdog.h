@@ -19,7 +19,7 @@ extern volatile sig_atomic_t asked_by; /* the last one; 0: none */
 extern volatile sig_atomic_t asked_times;
 extern volatile sig_atomic_t asked_interrupts; /* how many of them were Ctrl-C */
 
-/* The number of lines that were printed, such as hits: what is said when the rest is cut off. */
+/* The number of lines that were printed, such as hits: what is stated when the rest is cut off. */
 void watchdog_printed(const uint64_t *count, const char *what);
 
 /*

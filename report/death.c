@@ -16,7 +16,7 @@
 
 #define SECCOMP_CODE 1 /* SYS_SECCOMP, which not each libc has */
 
-/* What the code of the kernel says of the address, or of the instruction. */
+/* What the code of the kernel states of the address, or of the instruction. */
 static const struct {
 	int signal;
 	int code;

@@ -23,7 +23,7 @@ struct sarif_run {
 	uint64_t ended_s;
 	int exit_code;
 	int signal;			   /* that ended it; 0: none */
-	bool is_running;		   /* it goes on: there is no exit_code */
+	bool is_running;		   /* it continues: there is no exit_code */
 	const struct death *const *deaths; /* results of a rule of their own, behind the others */
 	size_t death_count;
 };

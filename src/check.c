@@ -14,7 +14,7 @@
 #include "point/point_trust.h"
 
 /*
- * One row may take so long; all together so long. Rows that are too late say so.
+ * One row may take so long; all together so long. Rows that are too late state so.
  * Features precede costs, so that a slow machine loses costs first.
  */
 #define ROW_MS 1500

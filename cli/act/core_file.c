@@ -173,7 +173,7 @@ static void put_files(FILE *f, const struct core_notes *notes)
 	free(text);
 }
 
-/* Code that is as in its file, which debuggers read, is left out but for its first page. */
+/* Code that is as in its file, which debuggers read, is left out except for its first page. */
 static bool is_in_file(const char *access, const char *path)
 {
 	return path[0] == '/' && access[1] != 'w' && access[3] == 'p' &&
@@ -224,7 +224,7 @@ static int put_threads(struct core_notes *notes, pid_t pid, pid_t tid)
 	put_process(notes->f, pid);
 	put_auxv(notes->f, pid);
 	put_files(notes->f, notes);
-	/* One that ends meanwhile, or waits in vfork(2), is left out. */
+	/* One that ends in the meantime, or waits in vfork(2), is left out. */
 	for (size_t i = 0; !err && i < n; i++)
 		if (tids[i] != tid && program_thread_state(pid, tids[i]) == 'T')
 			put_thread(notes->f, tids[i]);

@@ -14,7 +14,7 @@
 
 struct core_pages {
 	int pagemap; /* -1: it cannot be read, and each page may have something */
-	int file;    /* of the mapping that is looked at; -1: none */
+	int file;    /* of the mapping that is inspected; -1: none */
 	uint64_t start;
 	uint64_t end;
 	uint64_t offset;
@@ -25,7 +25,10 @@ struct core_pages {
 void core_pages_open(struct core_pages *p, pid_t pid);
 void core_pages_close(struct core_pages *p);
 
-/* The mapping to be looked at from now on; has_file: there is a file behind it, which begins at offset. */
+/*
+ * The mapping to be inspected from now on; has_file: there is a file behind it, which begins at
+ * offset.
+ */
 void core_pages_map(struct core_pages *p, pid_t pid, uint64_t start, uint64_t end, uint64_t offset,
 		    bool has_file, bool is_shared);
 

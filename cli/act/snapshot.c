@@ -46,7 +46,9 @@ struct taking {
 #define PIECES 5
 #define PIECE_BYTES 10
 
-/* What was found in the process that was looked at last, and the code there: exec may replace it. */
+/*
+ * What was found in the process that was inspected last, and the code there: exec may replace it.
+ */
 static struct {
 	pid_t pid;
 	uint64_t start;
@@ -176,7 +178,7 @@ static void kill_copy(struct held_thread *copy)
 	copy->tid = 0;
 }
 
-/* It stands where the thread stood, has its signal mask, and is stopped. */
+/* It is where the thread was, has its signal mask, and is stopped. */
 static int freeze(struct held_thread *copy)
 {
 	const uint64_t none[6] = { 0 };

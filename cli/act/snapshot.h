@@ -2,8 +2,8 @@
 /*
  * snapshot.h - a frozen copy of a process, made by fork inside it.
  *
- * The copy has the memory and one thread, which stands where the forking thread stands. It is stopped, in
- * a session of its own, and no child of the process: neither its parent nor its own wait(2) sees it.
+ * The copy has the memory and one thread, which is where the forking thread is. It is stopped, in a
+ * session of its own, and no child of the process: neither its parent nor its own wait(2) sees it.
  */
 #ifndef CLI_ACT_SNAPSHOT_H
 #define CLI_ACT_SNAPSHOT_H

@@ -181,7 +181,7 @@ static void do_snapshot(struct then *t, struct moment *m)
 		 s.pid, when, s.pid, s.pid, (double)pause_ns(m) / 1e6, (double)s.fork_ns / 1e6);
 }
 
-/* Each core has its number, unless there is one only, or the name says where it belongs. */
+/* Each core has its number, unless there is one only, or the name states where it belongs. */
 static int core_name(const struct then *t, const struct moment *m, char *path, size_t n)
 {
 	const struct act_words replaced = { m->pid, m->tid, t->done + t->failed + 1 };

@@ -59,7 +59,7 @@ struct runs {
 	uint64_t first_broken;
 	char first_verdict[VERDICT_MAX];
 	int good_status;      /* without a signal */
-	int failed;	      /* of our own */
+	int failed;	      /* of Trapline's own */
 	FILE *out;	      /* of the results */
 	struct output status; /* the line on the terminal */
 };

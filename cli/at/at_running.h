@@ -2,7 +2,7 @@
 /*
  * at_running.h - a point in a process that runs already: its occurrences count from now on.
  *
- * The process stands still for the moment in which the counter is set, so that the first occurrence
+ * The process is still for the moment in which the counter is set, so that the first occurrence
  * cannot pass. A killed command leaves it running.
  */
 #ifndef AT_RUNNING_H
@@ -14,7 +14,7 @@
 /* The symbols of the process. 0 or an exit status, line printed. */
 int at_running_open(const char *command, pid_t pid, struct symbols **out);
 
-/* All its threads stand. 0 or an exit status, line printed: then it runs. */
+/* All its threads are. 0 or an exit status, line printed: then it runs. */
 int at_running_hold(const char *command, pid_t pid, struct act_guard *guard);
 
 #endif

@@ -96,7 +96,7 @@ struct stepping {
 	struct point_window *window;
 	bool after_step;
 	bool can_end;
-	int signal; /* for the thread, when it goes on */
+	int signal; /* for the thread, when it continues */
 	struct at_look look;
 };
 

@@ -2,9 +2,9 @@
 /*
  * at_stepper.h - a process of its own that executes the steps of a point.
  *
- * A single step ends in a SIGTRAP that only the tracer keeps from the program. If the tracer is killed
- * meanwhile, the SIGTRAP ends the program. So the tracer is not the command: it is in a session of its
- * own, outlives the command, and then lets the program continue.
+ * A single step ends in a SIGTRAP that only the tracer keeps from the program. If the tracer is
+ * killed in the meantime, the SIGTRAP ends the program. So the tracer is not the command: it is in
+ * a session of its own, outlives the command, and then lets the program continue.
  */
 #ifndef AT_STEPPER_H
 #define AT_STEPPER_H

@@ -75,7 +75,9 @@ static bool memory_address(const struct break_values *v, const struct signature_
 	return true;
 }
 
-/* The bytes of a value, at most 16. False: the hit does not have them, and why says the reason. */
+/*
+ * The bytes of a value, at most 16. False: the hit does not have them, and why states the reason.
+ */
 static bool read_bytes(struct break_values *v, const struct signature_value *value,
 		       uint64_t bytes[2], const char **why)
 {

@@ -26,7 +26,7 @@ enum fate {
 	BY_UPROBE,
 	BY_UPROBE_WITHOUT_RETURN, /* a function whose return instructions are not known */
 	BY_HARDWARE,
-	BY_REGISTER, /* a hardware breakpoint that has its place already */
+	BY_REGISTER, /* a hardware breakpoint that has its location already */
 	REFUSED
 };
 

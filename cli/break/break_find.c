@@ -124,7 +124,7 @@ void break_print_list(struct symbols *s, const struct code_sites *sites, struct 
 			list_json(s, site, o);
 		if (!o->text.f)
 			continue;
-		/* A function is its own place: to look up thousands takes long. */
+		/* A function is its own location: to look up thousands takes long. */
 		if (site->kind != CODE_SITE_FUNCTION) {
 			symbols_place(s, site->address, &p);
 			run_place_text_with_line(&p, site->address, text, sizeof(text));

@@ -184,7 +184,7 @@ struct break_frame break_go_frame(struct symbols *s, const struct trapline_hit *
 	if (trapline_hit_register(hit, GOROUTINE_REGISTER, &goroutine) || !goroutine)
 		return frame;
 	frame.owner = goroutine;
-	/* Read later, it may have moved since the hit: then the place itself is compared. */
+	/* Read later, it may have moved since the hit: then the location itself is compared. */
 	if (!hit_memory_read(s, hit, goroutine, stack, sizeof(stack), &is_later) &&
 	    hit->sp > stack[0] && hit->sp <= stack[1])
 		frame.depth = stack[1] - hit->sp;

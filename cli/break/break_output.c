@@ -90,7 +90,7 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 	char change[RUN_CALL_TEXT];
 	char result[400];
 
-	/* The address is that of the first process, whatever process the hit is of. */
+	/* The address is that of the first process, no matter what process the hit is of. */
 	hit_place(o->symbols, o->targets.set ? hit.address : hit.ip, false, &hit.place);
 	hit.process = targets_name(&o->targets, hit.pid);
 	if (returned) {

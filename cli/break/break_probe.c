@@ -2,9 +2,9 @@
 /*
  * break_probe.c - see break_probe.h.
  *
- * All that is shared with the process is data: numbers are copied once and looked at. A site is known by
- * its index in the own list, the process is the one that was given, and a length is at most what there is
- * room for.
+ * All that is shared with the process is data: numbers are copied once and inspected. A site is
+ * known by its index in the own list, the process is the one that was given, and a length is at
+ * most what there is room for.
  */
 #include "cli/break/break_probe.h"
 
@@ -296,7 +296,7 @@ static int attach(struct break_probe *probe, struct observe *o)
 	return !status && result ? refused(probe, o, result) : status;
 }
 
-/* What the process says of each site. */
+/* What the process states of each site. */
 static void count_sites(struct break_probe *probe, struct run_calls_end *out)
 {
 	for (size_t i = 0; i < probe->sites->count; i++) {

@@ -14,7 +14,7 @@ struct break_probe {
 	struct agent_region memory;
 	int lock_fd; /* as long as it is open, the agent keeps the probes */
 	struct hit_reader reader;
-	uint8_t *slot; /* the copy of a record that is being looked at */
+	uint8_t *slot; /* the copy of a record that is being inspected */
 	const struct code_sites *sites;
 	uint32_t texts; /* as asked for: the process is not asked again */
 	uint32_t stack_bytes;
@@ -25,12 +25,12 @@ struct break_probe {
 	bool is_chosen; /* here, and not by --mechanism: what cannot be done is left to uprobes */
 };
 
-/* 0, or an exit status with the option or the limit that stands against it printed. */
+/* 0, or an exit status with the option or the limit that is against it printed. */
 int break_probe_check(struct observe_settings *set);
 
 /*
- * True: by --mechanism, or where CMD is started and they cost less than uprobes. probe->is_chosen or
- * why_not say more.
+ * True: by --mechanism, or where CMD is started and they cost less than uprobes. probe->is_chosen
+ * or why_not state more.
  */
 bool break_probe_is_wanted(const struct observe_settings *set, struct break_probe *probe);
 

@@ -2,8 +2,8 @@
 /*
  * break_trace.c - see break_trace.h.
  *
- * The tree is in memory that the process can write: numbers are copied once and looked at. An address is
- * only looked up as a name.
+ * The tree is in memory that the process can write: numbers are copied once and inspected. An
+ * address is only looked up as a name.
  */
 #include "cli/break/break_trace.h"
 

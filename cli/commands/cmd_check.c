@@ -112,7 +112,7 @@ enum answer {
 	YES
 };
 
-/* What stands in a column: UNKNOWN has a row of its own with the reason. */
+/* What is in a column: UNKNOWN has a row of its own with the reason. */
 static const char *const answer_words[] = { "no", "?", "yes" };
 
 static enum answer answer_of(const struct trapline_feature *f)

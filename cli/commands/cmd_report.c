@@ -199,7 +199,9 @@ static int close_output(const struct settings *set, FILE *f, int status)
 	}
 	if (!failed)
 		return status;
-	/* A reader that has seen enough needs no message: main() says what else went wrong there. */
+	/*
+	 * A reader that has seen enough needs no message: main() states what else went wrong there.
+	 */
 	if (set->output || err != EPIPE)
 		cli_wrong(COMMAND, "cannot write %s%s%s", name, err ? ": " : " as a whole",
 			  err ? strerror(err) : "");
@@ -248,7 +250,7 @@ static int print_flow_form(const struct settings *set, const char *path, struct 
 	bool is_json = !strcmp(form, "json");
 	bool is_text = !strcmp(form, "text");
 	bool has_color = terminal_has_color(stream_fd(f));
-	/* As the run itself prints them: a page has no place for a death. */
+	/* As the run itself prints them: a page has no location for a death. */
 	flow_report_deaths(flows, is_json, is_text && has_color, is_json || is_text ? f : stderr);
 	if (!strcmp(form, "html"))
 		flow_print_html(flows, slash ? slash + 1 : path, f);

@@ -290,7 +290,7 @@ static int throttle_settings_read(struct settings *set, int argc, char **argv)
 	return throttle_settings_check(set, n, argv, first);
 }
 
-/* The CPU time of the process, whatever has become of the agent there. */
+/* The CPU time of the process, no matter what has become of the agent there. */
 static void read_cpu_time(struct throttling *th)
 {
 	const uint64_t cpu_ns = th->set.command ? 0 : clock_ns(~th->set.pid * 8 | PROCESS_CLOCK);
@@ -583,7 +583,7 @@ static void inspect(struct throttling *th)
 		keep_events(th);
 }
 
-/* Until the budget ends. A command of ours gets Ctrl-C as well; other signals are forwarded. */
+/* Until the budget ends. A command of Trapline gets Ctrl-C as well; other signals are forwarded. */
 static void throttle_wait_for_end(struct throttling *th, bool until_time)
 {
 	struct timespec pause = { 0, TICK_NS };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap.h - a session of `trapline dap`: one client, one process, and many breakpoints in it that come
- * and go while it runs.
+ * dap.h - a session of `trapline dap`: one client, one process, and many breakpoints in it that
+ * come and go while it runs.
  *
- * A breakpoint is a row of the client's list, with its places in the code or its bytes. An arm is an event
- * of the library: it belongs to one breakpoint, or to a batch of those that have neither condition nor
- * limit. Closing an arm costs a moment in the kernel, so that a thousand breakpoints are not a thousand
- * events. A breakpoint never changes its arm: a hit is then seen exactly once, whatever the client edits.
+ * A breakpoint is a row of the client's list, with its locations in the code or its bytes. An arm
+ * is an event of the library: it belongs to one breakpoint, or to a batch of those that have
+ * neither condition nor limit. Closing an arm costs a moment in the kernel, so that a thousand
+ * breakpoints are not a thousand events. A breakpoint never changes its arm: a hit is then seen
+ * exactly once, no matter what the client edits.
  */
 #ifndef CLI_DAP_DAP_H
 #define CLI_DAP_DAP_H
@@ -113,7 +114,7 @@ struct dap_child {
 	int fd[2];		 /* its standard output and error; -1: closed */
 	struct dap_races *races; /* its standard output is those; NULL: it is text */
 	bool is_command;	 /* it ends with the session; else it is the process */
-	uint64_t dropped;	 /* bytes, since this was last said */
+	uint64_t dropped;	 /* bytes, since this was last stated */
 };
 
 struct dap {
@@ -121,7 +122,7 @@ struct dap {
 	struct dap_frames in;
 	struct dap_send out;
 	const char *token;   /* NULL: none is needed */
-	const char *ended;   /* why the session ends; NULL: it goes on */
+	const char *ended;   /* why the session ends; NULL: it continues */
 	bool is_trusted;     /* the token was shown, or none is needed */
 	bool is_initialized; /* the client was */
 	bool counts_lines_from_0;
@@ -155,7 +156,7 @@ struct dap {
 
 /* A line in the client's console. */
 void dap_say(struct dap *d, const char *category, const char *text);
-/* The same with a place that the client can open, and start or end of a group, or NULL. */
+/* The same with a location that the client can open, and start or end of a group, or NULL. */
 void dap_say_at(struct dap *d, const char *text, const char *path, int line, const char *group);
 __attribute__((format(printf, 2, 3))) void dap_note(struct dap *d, const char *format, ...);
 

@@ -58,7 +58,7 @@ void dap_note(struct dap *d, const char *format, ...)
 	dap_say(d, "console", text);
 }
 
-/* A place that the client can open: in its own words where it named the file. */
+/* A location that the client can open: in its own words where it named the file. */
 static void set_source(struct dap *d, json_t *body, const char *path, int line)
 {
 	const char *slash = strrchr(path, '/');

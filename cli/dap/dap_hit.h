@@ -22,7 +22,7 @@ bool dap_hit_wants_stack(const struct dap_point *p, size_t site);
 void dap_hit_sum(struct dap *d, struct dap_point *p);
 /* Sums, when the second is over; returns the milliseconds until the next call. */
 int dap_hit_tick(struct dap *d);
-/* Sums of all, whatever the time. */
+/* Sums of all, no matter what the time. */
 void dap_hit_sum_all(struct dap *d);
 /* So many lines of programs may be added in this second: add them to d->child_lines. */
 unsigned int dap_hit_child_lines(struct dap *d);

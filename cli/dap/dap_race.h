@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap_race.h - races that a command of the console finds, for the client: each is a group of lines, of
- * which two lead to the two places, and an event traplineRace, which clients turn into diagnostics.
+ * dap_race.h - races that a command of the console finds, for the client: each is a group of lines,
+ * of which two lead to the two locations, and an event traplineRace, which clients turn into
+ * diagnostics.
  */
 #ifndef CLI_DAP_DAP_RACE_H
 #define CLI_DAP_DAP_RACE_H

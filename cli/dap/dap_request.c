@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define ROWS_MAX 100000
-#define DATA_BYTES 600 /* of the text that says what is watched */
+#define DATA_BYTES 600 /* of the text that states what is watched */
 #define NEVER_STOPS "trapline never stops a process: "
 
 /* When a request may come. */
@@ -271,7 +271,7 @@ static bool data_id(struct dap *d, const json_t *arguments, const char *name, ch
 	return true;
 }
 
-/* `counter`, or `0x5581c0:4`, which says what is watched without a frame. */
+/* `counter`, or `0x5581c0:4`, which states what is watched without a frame. */
 static void on_data_breakpoint_info(struct dap *d, const json_t *request)
 {
 	const json_t *arguments = arguments_of(request);

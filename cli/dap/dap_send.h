@@ -23,7 +23,7 @@ struct dap_send {
 	size_t from;
 	size_t count;
 	size_t room;
-	uint64_t dropped; /* lines of output, since this was last said */
+	uint64_t dropped; /* lines of output, since this was last stated */
 	bool is_broken;
 };
 

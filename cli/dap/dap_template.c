@@ -3,7 +3,7 @@
  * dap_template.c - see dap_template.h.
  *
  * Values are those of the hit: in registers, or in memory that the kernel copied. What it could not
- * copy is read a moment later, and the line says so.
+ * copy is read a moment later, and the line reports it.
  */
 #include "cli/dap/dap_template.h"
 

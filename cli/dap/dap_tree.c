@@ -15,7 +15,7 @@
 #define OBJECTS_MAX 1024
 #define VALUES_MAX 16384 /* branches of values that are remembered; older ones are opened again */
 #define VALUES_FIRST (1 << 24)
-#define LOOK_EVERY 512 /* variables, between looks at what the process does */
+#define LOOK_EVERY 512 /* variables, between inspects what the process does */
 
 /* The variables of one object, by file and name. */
 struct object_variables {
@@ -279,7 +279,7 @@ set_expression(struct dap_row *row, const struct value *of, const char *format, 
 		row->expression[0] = 0;
 }
 
-/* `a.b`, `a->b` and `(*a)[0]`: a star binds less than what stands behind. */
+/* `a.b`, `a->b` and `(*a)[0]`: a star binds less than what is behind. */
 static void begin_path(const struct value *v, const char *join, char *buf, size_t n)
 {
 	bool is_bound = v->expression[0] != '*';

@@ -12,7 +12,7 @@
 #include "report/lang/expression.h"
 
 #define DAP_TREE_ROOT 1	   /* the objects */
-#define DAP_TREE_PAGE 100  /* rows of a branch that has more than is good to look at */
+#define DAP_TREE_PAGE 100  /* rows of a branch that has more than is good to inspect */
 #define DAP_TREE_ROWS 1000 /* of an array, unless the client asks for a part */
 
 /* A row of a branch. */

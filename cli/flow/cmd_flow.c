@@ -109,7 +109,7 @@ static int make_flow_region(struct flow_cli *c)
 	return CLI_OK;
 }
 
-/* A function has one address; where there are several of the name, the user says which. */
+/* A function has one address; where there are several of the name, the user states which. */
 static int find_function(struct symbols *symbols, struct flow_place *p)
 {
 	struct variable found;
@@ -252,7 +252,7 @@ static int attach_flow(struct flow_cli *c)
 	death_log_attach(&c->deaths, c->pid);
 	agent_call_until(&asked_by, c->started_ns, c->set.for_ns);
 	output_progress(&c->terminal, "loading the agent into process %d", c->pid);
-	/* The head is copied with the call: the places are known before. */
+	/* The head is copied with the call: the locations are known before. */
 	int status = find_functions(c);
 	if (!status)
 		status = agent_call(COMMAND, c->pid, "flow", &share, &result);
@@ -420,7 +420,7 @@ static void flow_wait_for_program(struct flow_cli *c)
 	}
 }
 
-/* A page and a graph have no place for it: then it is printed as text. */
+/* A page and a graph have no location for it: then it is printed as text. */
 static void flow_tell_end(struct flow_cli *c)
 {
 	const bool is_json = !strcmp(c->set.as, "jsonl");
@@ -491,7 +491,7 @@ int cmd_flow(int argc, char **argv)
 	if (!status)
 		status = flow_finish(&c);
 	else if (c.pid)
-		flow_tell_end(&c); /* it may have died meanwhile */
+		flow_tell_end(&c); /* it may have died in the meantime */
 	death_log_close(&c.deaths);
 	agent_region_close(&c.memory);
 	search_out_close(&c.out);

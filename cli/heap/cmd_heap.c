@@ -399,7 +399,7 @@ int cmd_heap(int argc, char **argv)
 		heap_wait_for_end(&c);
 		status = heap_finish(&c);
 	} else if (c.pid) {
-		heap_tell_end(&c); /* it may have died meanwhile */
+		heap_tell_end(&c); /* it may have died in the meantime */
 	}
 	heap_report_close(c.report);
 	death_log_close(&c.deaths);

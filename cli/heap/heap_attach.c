@@ -2,7 +2,8 @@
 /*
  * heap_attach.c - see heap_attach.h.
  *
- * All that is shared with the process is data: numbers are copied once and looked at, text is cleaned.
+ * All that is shared with the process is data: numbers are copied once and inspected, text is
+ * cleaned.
  */
 #include "cli/heap/heap_attach.h"
 

@@ -15,7 +15,7 @@ struct heap_attach {
 	struct inject_masked *unblocked; /* threads that had SIGSEGV blocked */
 	size_t unblocked_count;
 	int lock_fd;   /* the process notices when it is closed; -1: none */
-	bool has_left; /* the process said that nothing is sampled any more */
+	bool has_left; /* the process stated that nothing is sampled any more */
 };
 
 /* The memory becomes the process's. 0 when blocks are sampled; or an exit status, line printed. */

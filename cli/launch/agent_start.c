@@ -176,8 +176,9 @@ struct preloaded {
 };
 
 /*
- * The loader of glibc takes $ORIGIN for the folder of the program, from which this leads to the root. That of musl
- * finds no such file, and goes on: an absolute path it would load, and end at the first name that it lacks.
+ * The loader of glibc takes $ORIGIN for the folder of the program, from which this leads to the
+ * root. That of musl finds no such file, and continues: an absolute path it would load, and end at
+ * the first name that it lacks.
  */
 #define UP8 "/../../../../../../../.."
 #define FROM_ORIGIN "$ORIGIN" UP8 UP8 UP8 UP8 UP8 UP8 UP8 UP8

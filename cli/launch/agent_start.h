@@ -30,7 +30,7 @@ struct agent_region {
 		.head_fd = -1, .data_fd = -1 \
 	}
 
-/* All zero but for the head. 0 or -errno. */
+/* All zero except for the head. 0 or -errno. */
 int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out);
 void agent_region_close(struct agent_region *region);
 

@@ -215,7 +215,7 @@ static void read_stack(struct death *d, const struct death_record *r, struct sym
 	size_t n = d->has_address && d->address == regs[DEATH_REG_PC] ?
 			   unwind_jump(r, symbols, regs, ips) :
 			   unwind(r, symbols, regs, ips);
-	/* The signal came again in a handler of ours. */
+	/* The signal came again in a handler of Trapline. */
 	if (is_in_ours(symbols, ips[0]) &&
 	    copied_code_interrupted(symbols, ips, n, stack, stack_length, regs))
 		n = unwind(r, symbols, regs, ips);
@@ -485,7 +485,7 @@ size_t death_log_list(struct death_log *log, const struct death *out[DEATH_LOG_M
 	return n;
 }
 
-/* A daemon: what it does in the background was not looked at. */
+/* A daemon: what it does in the background was not inspected. */
 static void note_left_behind(struct death_log *log, const struct death_end *end)
 {
 	const pid_t pid = end->has_ended ? death_log_left_behind(log) : 0;

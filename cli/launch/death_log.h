@@ -2,8 +2,8 @@
 /*
  * death_log.h - how the processes of a run die of signals: the same for all tools.
  *
- * Deaths are seen from outside, see host/death_watch.h. Where that is not permitted, the signal of a command
- * that was started is known still, and the reason is said.
+ * Deaths are seen from outside, see host/death_watch.h. Where that is not permitted, the signal of
+ * a command that was started is known still, and the reason is stated.
  */
 #ifndef CLI_LAUNCH_DEATH_LOG_H
 #define CLI_LAUNCH_DEATH_LOG_H

@@ -2,7 +2,7 @@
 /*
  * preloadable.c - see preloadable.h.
  *
- * A program that is started for observation must run as without. So it is looked at first: a loader
+ * A program that is started for observation must run as without. So it is inspected first: a loader
  * that is not glibc's refuses the agent, and the run-time of a sanitizer refuses to come second.
  */
 #include "cli/launch/preloadable.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* preloadable.h - can the agent be preloaded into a program without harm, as its file says? */
+/* preloadable.h - can the agent be preloaded into a program without harm, as its file states? */
 #ifndef CLI_LAUNCH_PRELOADABLE_H
 #define CLI_LAUNCH_PRELOADABLE_H
 

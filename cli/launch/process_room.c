@@ -29,8 +29,8 @@
 #define EVENTS 5u
 
 /*
- * Measured in a program with one thread, without what malloc(3) takes for a thread of ours if there is room.
- * The test `address_room` compares.
+ * Measured in a program with one thread, without what malloc(3) takes for a thread of Trapline if
+ * there is room. The test `address_room` compares.
  */
 static const struct {
 	const char *option;

@@ -5,7 +5,10 @@
 
 #include <sys/types.h>
 
-/* Before anything of process pid is touched. option: of the agent's call. CLI_OK, or a status and it is said. */
+/*
+ * Before anything of process pid is touched. option: of the agent's call. CLI_OK, or a status and
+ * it is stated.
+ */
 int process_room_check(const char *command, pid_t pid, const char *option);
 
 #endif

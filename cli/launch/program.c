@@ -47,7 +47,7 @@ struct program {
 	bool is_go;
 };
 
-/* left: notes that are still to be looked at, in all parts of the file together. */
+/* left: notes that are still to be inspected, in all parts of the file together. */
 static bool is_go_note(int fd, const Elf64_Phdr *ph, unsigned int *left)
 {
 	struct {

@@ -83,10 +83,12 @@ static void resume(struct traced *t)
 }
 
 /*
- * A fork: the child is traced from its birth. An exec by a thread: it has the number of the first one now.
+ * A fork: the child is traced from its thread creation. An exec by a thread: it has the number of
+ * the first one now.
  *
- * The kernel reports the stop of a child before the event of its parent where both are there, and the child may
- * run to its end meanwhile. One that has ended would be waited for without an end.
+ * The kernel reports the stop of a child before the event of its parent where both are there, and
+ * the child may run to its end in the meantime. One that has ended would be waited for without an
+ * end.
  */
 static void note_event(struct traced *t, int event)
 {
@@ -136,7 +138,7 @@ static struct traced *find_running(void)
 	return NULL;
 }
 
-/* Stops each that runs, and those which it starts meanwhile. */
+/* Stops each that runs, and those which it starts in the meantime. */
 static void stop_all(void)
 {
 	struct traced *t;
@@ -240,8 +242,8 @@ int start_search(pid_t command, bool (*is_wanted)(pid_t pid, void *arg), void *a
 }
 
 /*
- * One in vfork() stops when its child lets it go, and then it is let go too. A SIGSTOP of ours that was on its
- * way is taken out first.
+ * One in vfork() stops when its child lets it go, and then it is let go too. A SIGSTOP of Trapline
+ * that was on its way is taken out first.
  */
 static void tend(pid_t tid, int status)
 {

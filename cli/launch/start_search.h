@@ -19,7 +19,7 @@
  */
 int start_search(pid_t root, bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t *found);
 
-/* True: the command itself has ended meanwhile, with *status. */
+/* True: the command itself has ended in the meantime, with *status. */
 bool start_search_has_ended(int *status);
 
 /*

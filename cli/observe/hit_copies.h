@@ -21,7 +21,7 @@ struct hit_copies {
 	enum hit_copies_at {
 		HIT_COPIES_CALL,
 		HIT_COPIES_RETURN,
-		HIT_COPIES_EXIT, /* results too, at a place of its own: Go */
+		HIT_COPIES_EXIT, /* results too, at a location of its own: Go */
 	} at;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * last.h - --last: the lines of the last hits are kept in memory and printed when the run ends, which
- * --until-hit makes happen at a place in the code.
+ * last.h - --last: the lines of the last hits are kept in memory and printed when the run ends,
+ * which --until-hit makes happen at a location in the code.
  */
 #ifndef CLI_OBSERVE_LAST_H
 #define CLI_OBSERVE_LAST_H

@@ -94,7 +94,7 @@ static bool is_wanted(pid_t pid, void *arg)
 	return false;
 }
 
-/* With --follow the first program that has the location is the one, whatever runs it. */
+/* With --follow the first program that has the location is the one, no matter what runs it. */
 static int search_program(struct observe *o)
 {
 	struct session *r = &o->session;
@@ -250,8 +250,8 @@ uint64_t observe_limit(const struct observe *o)
 }
 
 /*
- * At once, and before the look-ups for the line: the process is stopped. The place of --until-hit ends
- * the run.
+ * At once, and before the look-ups for the line: the process is stopped. The location of
+ * --until-hit ends the run.
  */
 static enum trapline_action observe_record(const struct trapline_hit *record)
 {

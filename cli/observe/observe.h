@@ -61,7 +61,10 @@ struct observe_kind {
 	bool (*has)(const struct observe_settings *set, struct symbols *s);
 	/* Finds what is observed and makes the condition; with --list prints what it found instead. */
 	int (*find)(struct observe *o);
-	/* Sets o->title, o->info but for the process and the time, and the address that the session probes. */
+	/*
+	 * Sets o->title, o->info except for the process and the time, and the address that the
+	 * session probes.
+	 */
 	int (*describe)(struct observe *o);
 	int (*arm)(struct observe *o, struct trapline_event_opts *opts);
 	void (*print_start)(struct observe *o);
@@ -79,7 +82,7 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 bool observe_has_enough(struct observe *o);
 /* How many hits an event may have: with an exact --then one at a time. */
 uint64_t observe_limit(const struct observe *o);
-/* What a record says about every kind of hit; the rest is 0. */
+/* What a record states about every kind of hit; the rest is 0. */
 struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit *hit);
 /* To the text, the JSON lines, the recording and the sums. */
 void observe_print(struct observe *o, const struct run_hit *hit);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* observe_settings.h - what the options of watch, break and record say. */
+/* observe_settings.h - what the options of watch, break and record state. */
 #ifndef CLI_OBSERVE_OBSERVE_SETTINGS_H
 #define CLI_OBSERVE_OBSERVE_SETTINGS_H
 
@@ -37,7 +37,7 @@ struct observe_settings {
 	int verbose;
 	const char *then;      /* NULL: nothing */
 	uint64_t last;	       /* hits that are printed at the end; 0: each at once */
-	const char *until_hit; /* a place in the code; NULL: none */
+	const char *until_hit; /* a location in the code; NULL: none */
 	int summary;
 	const char *by; /* a word of RUN_GROUPS_BY; NULL: none */
 	uint64_t top;	/* rows of a table; 0: the default */

@@ -34,7 +34,7 @@ int pace_tick(struct pace *p);
 bool pace_is_off(const struct pace *p);
 /* How often the events were turned off. */
 uint64_t pace_times_off(const struct pace *p);
-/* What a status line says of it, or an empty text. */
+/* What a status line states of it, or an empty text. */
 void pace_describe(const struct pace *p, uint64_t started_ns, char *buf, size_t n);
 /* Disables the events for good. */
 void pace_end(struct pace *p);

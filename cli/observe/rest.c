@@ -31,7 +31,7 @@ void rest_start(struct rest *r, double share, double (*spent_ns)(void *arg), voi
 			    .looked_ns = clock_now_ns() };
 	/* What came before the first look has no time that it could be a share of. */
 	r->seen_ns = spent_ns(arg);
-	/* A turn is paid already, and a look has to have some time to look at. */
+	/* A turn is paid already, and a look has to have some time to inspect. */
 	r->debt_ns = -left_max(r);
 	r->next_ns = r->looked_ns + LOOK_BUSY_NS;
 }

@@ -2,8 +2,9 @@
 /*
  * rest.h - keeps what hits cost the target below a share of a CPU, by resting in turns.
  *
- * All hits cost: also those that a condition rejects, and those of breakpoints that stay in the code
- * during a pause. The cost is their number and the price of one, which is measured on this machine.
+ * All hits cost: also those that a condition rejects, and those of breakpoints that stay in the
+ * code during a pause. The cost is their number and the cost of one, which is measured on this
+ * machine.
  */
 #ifndef CLI_OBSERVE_REST_H
 #define CLI_OBSERVE_REST_H

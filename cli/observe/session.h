@@ -2,8 +2,9 @@
 /*
  * session.h - one observation of a process: which process, and when the observation ends.
  *
- * The target is never stopped, except by --then and as watch_stall.h says. Everything that the kernel keeps for trapline belongs to its file
- * descriptors, so nothing stays when trapline ends, even by SIGKILL.
+ * The target is never stopped, except by --then and as watch_stall.h states. Everything that the
+ * kernel keeps for trapline belongs to its file descriptors, so nothing stays when trapline ends,
+ * even by SIGKILL.
  */
 #ifndef CLI_OBSERVE_SESSION_H
 #define CLI_OBSERVE_SESSION_H

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-/* Hits of several CPUs come in the order of their times, but for moments. */
+/* Hits of several CPUs come in the order of their times, except for moments. */
 #define LATE_NS 100000000u
 
 static uint64_t key_of(const struct mapped_process *p)
@@ -78,7 +78,7 @@ void target_names_look(struct target_names *n)
 
 	if (!n->is_recorded)
 		return;
-	/* Whatever happened until then has been given. */
+	/* No matter what happened until then has been given. */
 	if (n->asked == n->asked_before) {
 		mappings_read_until(&n->mappings, n->looked_ns);
 		mapped_names_keep(&n->mapped, &n->mappings);

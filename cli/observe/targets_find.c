@@ -230,7 +230,7 @@ int targets_find_named(struct observe_settings *set, uint64_t start_ns)
 	set->pids.count = 0;
 	int status = targets_list_named(set, &set->pids);
 
-	/* One that has ended meanwhile may be there as a zombie still. */
+	/* One that has ended in the meantime may be there as a zombie still. */
 	if (status || (set->pids.count && !set->waits_again))
 		return status;
 	if (set->list || set->explain)

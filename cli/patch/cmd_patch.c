@@ -2,8 +2,8 @@
 /*
  * cmd_patch.c - `trapline patch`: replace functions of a running program.
  *
- * Names are found and checked here, outside the process. The agent in the process loads the object and
- * makes the change, in a thread of its own that goes on when this command has been killed.
+ * Names are found and checked here, outside the process. The agent in the process loads the object
+ * and makes the change, in a thread of its own that continues when this command has been killed.
  */
 #include "base/own_proc.h"
 #include "cli/cmd.h"

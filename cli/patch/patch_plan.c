@@ -104,7 +104,7 @@ static void plan_note_copies(const struct patch_step *step)
 			 f->module ? f->module : "the object", step->record->name);
 }
 
-/* The object that the old functions are in, as the author says; NULL: any. */
+/* The object that the old functions are in, as the author states; NULL: any. */
 static const char *plan_object(const struct patch_plan *plan)
 {
 	for (size_t i = 0; i < plan->count; i++) {
@@ -117,7 +117,7 @@ static const char *plan_object(const struct patch_plan *plan)
 	return NULL;
 }
 
-/* `name` becomes `object:name` where the author says which object. */
+/* `name` becomes `object:name` where the author states which object. */
 static const char *plan_name(const struct patch_plan *plan, const struct patch_record *r, char *buf,
 			     size_t n)
 {

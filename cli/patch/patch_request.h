@@ -18,8 +18,9 @@ struct patch_answer {
 };
 
 /*
- * Asks, and waits for the answer. plan is NULL but for PATCH_APPLY. 0 or an exit status, line printed. A
- * patch that was begun goes on in the process without this command, and ends within its time-out.
+ * Asks, and waits for the answer. plan is NULL except for PATCH_APPLY. 0 or an exit status, line
+ * printed. A patch that was begun continues in the process without this command, and ends within
+ * its time-out.
  */
 int patch_request(const struct patch_settings *set, enum patch_action action,
 		  const struct patch_plan *plan, struct patch_answer *out);

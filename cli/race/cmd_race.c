@@ -547,7 +547,7 @@ static int say_loss(const struct race_cli *c)
 	return CLI_NO;
 }
 
-/* A sweep says itself how its runs ended. Beside SARIF a death is printed as text. */
+/* A sweep states itself how its runs ended. Beside SARIF a death is printed as text. */
 static void race_tell_end(struct race_cli *c)
 {
 	const struct death_end end = {
@@ -664,7 +664,7 @@ int cmd_race(int argc, char **argv)
 			wait_for_program(&c);
 		status = exit_status(&c);
 	} else if (c.run.pid) {
-		race_tell_end(&c); /* it may have died meanwhile */
+		race_tell_end(&c); /* it may have died in the meantime */
 	}
 	race_release(&c);
 	return status;

@@ -54,7 +54,7 @@ static int say_step(const struct race_process *row, pid_t pid)
 static int attach_say_refusal(const struct race_run *run, int result)
 {
 	struct race_process copy = run->region->processes[0];
-	const struct race_process *row = &copy; /* the process can change its own meanwhile */
+	const struct race_process *row = &copy; /* the process can change its own in the meantime */
 
 	if (result == -EBUSY)
 		return cli_wrong(COMMAND,
@@ -84,8 +84,9 @@ static int check_process(pid_t pid)
 }
 
 /*
- * A copy of the descriptor that the process names, if it is of a pipe without a name: such a pipe can
- * be opened once more without any effect on others, whatever the process means by the number.
+ * A copy of the descriptor that the process names, if it is of a pipe without a name: such a pipe
+ * can be opened once more without any effect on others, no matter what the process means by the
+ * number.
  */
 static int copy_pipe(pid_t pid, int number)
 {
@@ -222,11 +223,11 @@ static bool ends_soon(const struct race_run *run)
 
 /*
  * The next thread that runs removes everything. If all threads sleep, a call does, which lets
- * their own calls go on. The closed pipe is a signal, which would end one of these with EINTR.
+ * their own calls continue. The closed pipe is a signal, which would end one of these with EINTR.
  */
 static bool attach_end_search(struct race_run *run)
 {
-	char why[512]; /* what stays is said from what is seen to stay */
+	char why[512]; /* what stays is stated from what is seen to stay */
 
 	if (!ends_soon(run) && !race_attach_is_over(run))
 		agent_call_end(run->pid, "race-end", why, sizeof(why));

@@ -149,7 +149,7 @@ static uint64_t cpu_time_ns(pid_t pid, pid_t tid)
 	return (uint64_t)(user + system) * tick_ns;
 }
 
-/* True: no thread of the run can go on. *cpu_ns: CPU time of all. */
+/* True: no thread of the run can continue. *cpu_ns: CPU time of all. */
 static bool is_waiting(const struct race_region *region, pid_t pid, uint64_t *cpu_ns)
 {
 	/* Without such files a parent might wait for a child that is not seen. */
@@ -177,7 +177,7 @@ static bool is_waiting(const struct race_region *region, pid_t pid, uint64_t *cp
 	return waits && tree.is_whole;
 }
 
-/* Stopped first: none of them starts another one meanwhile, and no number is used again. */
+/* Stopped first: none of them starts another one in the meantime, and no number is used again. */
 void race_hang_kill_tree(pid_t pid)
 {
 	struct tree tree = { .pids = { pid }, .count = 1 };

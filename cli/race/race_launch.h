@@ -45,7 +45,10 @@ void race_ticks_settle(struct race_run *run);
 void race_cpus_settle(struct race_run *run);
 /* Is there a process of any run that has not ended? */
 bool race_others_search(const struct race_run *run);
-/* To all processes of this run that have the agent, except the command itself. The kernel says which. */
+/*
+ * To all processes of this run that have the agent, except the command itself. The kernel states
+ * which.
+ */
 void race_others_signal(const struct race_run *run, int signal);
 /* Shows the processes that trapline still runs. */
 void race_look(struct race_run *run);

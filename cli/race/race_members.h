@@ -2,9 +2,9 @@
 /*
  * race_members.h - which processes are of the run?
  *
- * The processes say themselves who they are, in memory that each of them can write. What trapline
- * does to a process, by its number, needs better evidence: the kernel says that the process maps the
- * memory of this run. Only a process that was started or forked within the run can.
+ * The processes state themselves who they are, in memory that each of them can write. What trapline
+ * does to a process, by its number, needs better evidence: the kernel states that the process maps
+ * the memory of this run. Only a process that was started or forked within the run can.
  */
 #ifndef CLI_RACE_MEMBERS_H
 #define CLI_RACE_MEMBERS_H
@@ -26,9 +26,9 @@ struct race_members {
 	uint64_t inode;
 	int map_fd; /* their numbers, for the programs in the kernel; -1: none */
 	uint32_t count;
-	uint32_t next;		      /* is looked at again */
+	uint32_t next;		      /* is inspected again */
 	uint32_t next_row;	      /* of the table of processes */
-	int32_t seen[RACE_PROCESSES]; /* the number in each row that was looked at last */
+	int32_t seen[RACE_PROCESSES]; /* the number in each row that was inspected last */
 	struct race_member members[RACE_MEMBERS];
 };
 

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The place of the whole is not known before there is a frame; its alignment is: a CFA has 16. */
+/*
+ * The location of the whole is not known before there is a frame; its alignment is: a CFA has 16.
+ */
 #define SOME_CFA 0x10000000u
 
 static const struct tree_node *first_name(const struct expression *e)
@@ -140,7 +142,7 @@ static int add_variable(struct watch_objects *o, const struct expression *e,
 	return status;
 }
 
-/* Copies in which the variable is in a register are left out, and a note says so. */
+/* Copies in which the variable is in a register are left out, and a note reports it. */
 static int add_site_variables(struct watch_objects *o, const struct expression *e,
 			      const struct code_site *site, const char *name, char *why, size_t n,
 			      size_t *found)

@@ -96,7 +96,7 @@ void watch_frames_unwinds(struct watch_objects *o, const struct trapline_hit *hi
 	if (o->frames.unwinder[i].kind == UNWINDER_OTHER) {
 		s = (struct sweep){ .not_tid = hit->tid };
 	} else if (o->frames.unwinder[i].kind == UNWINDER_CAUGHT) {
-		/* The stack pointer of the frame that goes on: what is at or below it is gone. */
+		/* The stack pointer of the frame that continues: what is at or below it is gone. */
 		s.below = hit->sp + RETURN_BYTES;
 		s.ends = s.clears = s.only_doubtful = true;
 	}

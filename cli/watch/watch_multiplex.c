@@ -241,7 +241,10 @@ int watch_multiplex_tick(struct watch_multiplex *t, bool is_paused)
 		return TICK_MS;
 	if (now >= t->next_ns) {
 		next_slice(t);
-		/* Counted from the end of the switch, so that a slice is as long as --multiplex says. */
+		/*
+		 * Counted from the end of the switch, so that a slice is as long as --multiplex
+		 * states.
+		 */
 		now = clock_now_ns();
 		t->next_ns = now + t->set->slice_ns;
 	}

@@ -104,7 +104,7 @@ int watch_objects_find(struct watch_objects *o, struct symbols *s,
 /* Arms the breakpoints and the registers; opts are those of the hits. 0 or an exit status. */
 int watch_objects_arm(struct watch_objects *o, struct trapline *t, const struct session *session,
 		      const struct trapline_event_opts *opts);
-/* Takes a record. False: it was a call, or a hit to be rejected. True: *which says whose hit. */
+/* Takes a record. False: it was a call, or a hit to be rejected. True: *which states whose hit. */
 bool watch_objects_hit(struct watch_objects *o, const struct trapline_hit *hit,
 		       struct watch_which *which);
 /* Returns the ms until the next call is needed. */

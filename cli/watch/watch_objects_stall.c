@@ -2,8 +2,9 @@
 /*
  * watch_objects_stall.c - the thread that has made an object waits until the register is armed.
  *
- * Only as many threads are stalled as registers are free, and only while the stalled time is below its share
- * of the run. Then the record of the call is read, the register moved, and the thread goes on.
+ * Only as many threads are stalled as registers are free, and only while the stalled time is below
+ * its share of the run. Then the record of the call is read, the register moved, and the thread
+ * continues.
  */
 #include "base/clock.h"
 #include "cli/message.h"

@@ -133,7 +133,7 @@ static int add(struct watch_stall *h, pid_t tid)
 	return 0;
 }
 
-/* One that was born of a traced thread is traced already. */
+/* One that was created of a traced thread is traced already. */
 static int seize(struct watch_stall *h, pid_t tid)
 {
 	if (find(h, tid) < h->count)
@@ -212,7 +212,7 @@ static void take_stop(struct watch_stall *h, pid_t tid, int status)
 	int event = status >> 16;
 	int signal = WSTOPSIG(status);
 
-	/* A thread that was just born; without memory for it, it is not detached at the end. */
+	/* A thread that was just created; without memory for it, it is not detached at the end. */
 	if (add(h, tid))
 		ptrace(PTRACE_DETACH, tid, NULL, NULL);
 	else if (event == PTRACE_EVENT_STOP && is_stop_signal(signal))
@@ -341,7 +341,7 @@ void watch_stall_close(struct watch_stall *h)
 		return;
 	if (h->is_tracing) {
 		watch_stall_go(h);
-		/* A thread that is born meanwhile is among those that have stopped. */
+		/* A thread that is created in the meantime is among those that have stopped. */
 		for (int round = 0; round < ROUNDS_MAX && h->count; round++) {
 			watch_stall_look(h);
 			watch_stall_go(h);

@@ -2,9 +2,10 @@
 /*
  * watch_stall.h - stalls a thread where it has called a function, until a register is armed for it.
  *
- * The threads are traced by ptrace(2). A BPF program at the function sends a signal to the thread that
- * calls it, and the tracer stalls the thread there. The program neither handles nor blocks this signal,
- * so the thread goes on without harm when this command is killed: the signal has no effect then.
+ * The threads are traced by ptrace(2). A BPF program at the function sends a signal to the thread
+ * that calls it, and the tracer stalls the thread there. The program neither handles nor blocks
+ * this signal, so the thread continues without harm when this command is killed: the signal has no
+ * effect then.
  */
 #ifndef WATCH_STALL_H
 #define WATCH_STALL_H
@@ -23,10 +24,13 @@ int watch_stall_signal(const struct watch_stall *h);
 int watch_stall_trace(struct watch_stall *h, char *why, size_t n);
 /* Waits until fd is readable, or a thread has stopped. */
 void watch_stall_wait(struct watch_stall *h, int fd, int timeout_ms);
-/* Lets threads go on that have stopped for another reason. Returns how many are stalled. */
+/* Lets threads continue that have stopped for another reason. Returns how many are stalled. */
 size_t watch_stall_look(struct watch_stall *h);
 bool watch_stall_has(const struct watch_stall *h, pid_t tid);
-/* Lets the stalled threads go on. Returns how long they were stalled, as far as this process saw it. */
+/*
+ * Lets the stalled threads continue. Returns how long they were stalled, as far as this process saw
+ * it.
+ */
 uint64_t watch_stall_go(struct watch_stall *h);
 /* The first thread has ended, with *status as waitpid() gives it. */
 bool watch_stall_has_ended(const struct watch_stall *h, int *status);

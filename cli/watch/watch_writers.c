@@ -2,10 +2,10 @@
 /*
  * watch_writers.c - see watch_writers.h.
  *
- * The condition of a watch is about what a store has left. A probe stands before the store, so what it will
- * leave becomes an expression of registers and of the bytes as they are: see report/code/store.h. What no
- * expression has is refused, since a writer that is left out would be a hit that is not seen. The probes are
- * those of `trapline break`, which runs as a child.
+ * The condition of a watch is about what a store has left. A probe is before the store, so what it
+ * will leave becomes an expression of registers and of the bytes as they are: see
+ * report/code/store.h. What no expression has is refused, since a writer that is left out would be
+ * a hit that is not seen. The probes are those of `trapline break`, which runs as a child.
  */
 #include "cli/watch/watch_writers.h"
 
@@ -250,7 +250,7 @@ static int find_stores(struct writers *w)
 	return 0;
 }
 
-/* The busiest first, on the line that says what is known. */
+/* The busiest first, on the line that states what is known. */
 static int by_hits(const void *a, const void *b)
 {
 	const struct writer *x = a;

@@ -127,7 +127,7 @@ struct trapline_hit {
 	/* enum trapline_returned: this is the end of a call; see TRAPLINE_RETURNS. */
 	uint8_t returned;
 	uint8_t stopped; /* 1: the thread receives opts.signal */
-	/* Of the red zone below sp, so many bytes are before stack_bytes. */
+	/* This many bytes of the red zone below sp are before stack_bytes. */
 	uint8_t stack_below;
 	/* Values are zero-extended from len bytes, in the byte order of the machine. */
 	uint64_t old_value;
@@ -145,7 +145,7 @@ struct trapline_hit {
 	void *context;
 	/* In records these are the registers. Use trapline_hit_register(). */
 	const uint64_t *regs;
-	/* Of a counter it is the period that was used. */
+	/* For a counter it is the period that was used. */
 	uint64_t amount;
 	/* It is what the event of opts.count_of has counted at this hit, hits or an amount. */
 	uint64_t count;
@@ -574,7 +574,7 @@ struct trapline_stats {
 	uint64_t move_repairs;
 	/* The event was disabled, because its hits aborted rseq sequences again and again. */
 	uint64_t rseq_stops;
-	/* Of rejected_condition: a load failed, or a divisor was 0. */
+	/* Part of rejected_condition: a load failed, or a divisor was 0. */
 	uint64_t condition_faults;
 	/* It is an enum trapline_evaluated. */
 	uint64_t evaluated_in;

@@ -3,8 +3,8 @@
  * code_inlined.c - copies of functions that the compiler put into others.
  *
  * Two walks over the debug information: for the functions of that name that were inlined at all,
- * and for the places where. Most functions never were: the names of those that were are remembered, so
- * that many names are looked up in a moment.
+ * and for the locations where. Most functions never were: the names of those that were are
+ * remembered, so that many names are looked up in a moment.
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
@@ -22,7 +22,7 @@
 
 struct inlined {
 	struct symbols *s;
-	Dwfl_Module *mod; /* the only one looked at */
+	Dwfl_Module *mod; /* the only one inspected */
 	const struct function_name *wanted;
 	struct code_sites *out;
 	Dwarf_Addr bias;

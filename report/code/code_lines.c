@@ -2,9 +2,9 @@
 /*
  * code_lines.c - the instructions of a line of source.
  *
- * A line has code at several places: a loop's condition and its end, and copies of its function in
- * others. The first instruction in each function or copy is meant, as in debuggers. A line without
- * code stands for the next one that has some.
+ * A line has code at several locations: a loop's condition and its end, and copies of its function
+ * in others. The first instruction in each function or copy is meant, as in debuggers. A line
+ * without code stands for the next one that has some.
  */
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* code_sites_choose.c - of what was found, each place once. */
+/* code_sites_choose.c - of what was found, each location once. */
 #include "report/code/code_sites_priv.h"
 
 #include "report/dwarf/dynamic.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* copied_code.h - threads that are in code of ours, and where the program itself is meanwhile. */
+/*
+ * copied_code.h - threads that are in code of Trapline, and where the program itself is in the
+ * meantime.
+ */
 #ifndef REPORT_CODE_COPIED_CODE_H
 #define REPORT_CODE_COPIED_CODE_H
 
@@ -20,8 +23,9 @@ uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc);
 bool copied_code_called(const uint8_t *stack, size_t length, uint64_t *regs);
 
 /*
- * The stack of a thread that is in a signal handler of ours, with its registers by DWARF number: they become those
- * of the interrupted code. frames: as they were unwound. false: none of them returns from a signal of ours.
+ * The stack of a thread that is in a signal handler of Trapline, with its registers by DWARF
+ * number: they become those of the interrupted code. frames: as they were unwound. false: none of
+ * them returns from a signal of Trapline.
  */
 bool copied_code_interrupted(struct symbols *s, const uint64_t *frames, size_t count,
 			     const uint8_t *stack, size_t length, uint64_t *regs);

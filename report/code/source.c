@@ -33,7 +33,7 @@ static ssize_t source_read_line(FILE *stream, char **line, size_t *size)
 	return n > (ssize_t)LINE_BYTES_MAX ? -1 : n;
 }
 
-/* Blanks what stands in comments; returns whether one goes on in the next line. */
+/* Blanks what is in comments; returns whether one continues in the next line. */
 static bool blank_comments(char *line, bool is_inside)
 {
 	for (char *c = line; *c; c++) {
@@ -54,7 +54,7 @@ static bool blank_comments(char *line, bool is_inside)
 	return is_inside;
 }
 
-/* asm volatile and __asm__ __volatile__ say nothing of what else the statement does. */
+/* asm volatile and __asm__ __volatile__ state nothing of what else the statement does. */
 static bool names_volatile(const char *text)
 {
 	for (const char *c = text; (c = strstr(c, "volatile")); c++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* source.h - what the source text says of an access, where it can be read. */
+/* source.h - what the source text states of an access, where it can be read. */
 #ifndef REPORT_CODE_SOURCE_H
 #define REPORT_CODE_SOURCE_H
 
@@ -16,8 +16,8 @@ enum source_says {
 };
 
 /*
- * The text of the statement that line (from 1) is part of, with a #pragma before it and without comments, to be freed;
- * NULL: there is no such line. The stream is read on from where it stands.
+ * The text of the statement that line (from 1) is part of, with a #pragma before it and without
+ * comments, to be freed; NULL: there is no such line. The stream is read on from where it is.
  */
 char *source_statement_in(FILE *stream, int line);
 

@@ -2,7 +2,7 @@
 /*
  * debuginfod.c - see debuginfod.h.
  *
- * libdw looks at DEBUGINFOD_URLS at each question. If no server may be asked, it does not see the
+ * libdw inspects DEBUGINFOD_URLS at each question. If no server may be asked, it does not see the
  * variable, which the commands that are started still get.
  */
 #include "report/dwarf/debuginfod.h"

@@ -2,9 +2,10 @@
 /*
  * demangle_d.c - readable names of D: `_D3app4Conn4pushMFiZv` is app.Conn.push.
  *
- * Arguments are read past, as far as the name of a nested function stands behind those of the one around it.
- * Those of a template are kept: app.twice!(int). A name refers to its own earlier parts, so that it could stand
- * for an endless one: the steps are counted. What is not understood stays as it is.
+ * Arguments are read past, as far as the name of a nested function is behind those of the one
+ * around it. Those of a template are kept: app.twice!(int). A name refers to its own earlier parts,
+ * so that it could stand for an endless one: the steps are counted. What is not understood stays as
+ * it is.
  */
 #include "report/dwarf/symbols_priv.h"
 
@@ -89,7 +90,7 @@ static const char *reference(struct d_name *d)
 	return back && back <= (size_t)(q - d->start) ? q - back : NULL;
 }
 
-/* Reads a part that stands further left. */
+/* Reads a part that is further left. */
 static bool referred(struct d_name *d, bool (*read)(struct d_name *))
 {
 	const char *from = reference(d);
@@ -205,7 +206,7 @@ static bool is_identifier(const struct d_name *d)
 
 	if (*at != 'Q')
 		return isdigit((unsigned char)*at) || is_template(at);
-	/* A type may be referred to as well: a number stands at the begin of a name. */
+	/* A type may be referred to as well: a number is at the begin of a name. */
 	struct d_name copy = { .start = d->start, .at = at };
 	const char *to = reference(&copy);
 	return to && isdigit((unsigned char)*to);

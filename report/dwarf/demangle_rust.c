@@ -219,7 +219,7 @@ static void instance(struct rust_name *r)
 		say(r, ">");
 }
 
-/* The place of an impl is of no interest beside its type. */
+/* The location of an impl is of no interest beside its type. */
 static void skip_impl(struct rust_name *r)
 {
 	bool was_silent = r->is_silent;

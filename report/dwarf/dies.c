@@ -384,7 +384,7 @@ const char *die_file(Dwarf_Die *die, int *line)
 	Dwarf_Die origin = *die;
 	uint64_t number;
 
-	/* A definition that completes a declaration has no place of its own at times. */
+	/* A definition that completes a declaration has no location of its own at times. */
 	if (!dwarf_hasattr(die, DW_AT_decl_line) &&
 	    (dwarf_attr(die, DW_AT_specification, &attr) ||
 	     dwarf_attr(die, DW_AT_abstract_origin, &attr)) &&

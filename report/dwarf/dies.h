@@ -2,7 +2,7 @@
 /*
  * dies.h - walk the named things in the debug information of a process.
  *
- * There is no index: libdw reads what is walked, and a look-up is a walk over what stands at
+ * There is no index: libdw reads what is walked, and a look-up is a walk over what is at
  * file level, in namespaces and in classes. The bodies of functions are passed over unless asked
  * for, which is most of it.
  */

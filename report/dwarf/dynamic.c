@@ -2,9 +2,10 @@
 /*
  * dynamic.c - see dynamic.h.
  *
- * An object reaches a global variable through a slot, which the dynamic linker filled. That slot says
- * what the object uses, whatever order of search and versions led there. An object that has no slot
- * for its own variable does not use it by name; then a copy relocation of the program decides.
+ * An object reaches a global variable through a slot, which the dynamic linker filled. That slot
+ * states what the object uses, no matter what order of search and versions led there. An object
+ * that has no slot for its own variable does not use it by name; then a copy relocation of the
+ * program decides.
  */
 #include "report/dwarf/dynamic.h"
 #include "report/dwarf/versions.h"

@@ -19,8 +19,8 @@ uint64_t dynamic_address(struct symbols *s, uint64_t address, const char *name);
 bool dynamic_has_copies(struct symbols *s);
 
 /*
- * Where the same place of the same file is in memory, the given address among them: at most n, by
- * address. Returns how many; 1: the file is loaded once.
+ * Where the same location of the same file is in memory, the given address among them: at most n,
+ * by address. Returns how many; 1: the file is loaded once.
  */
 size_t dynamic_copies(struct symbols *s, uint64_t address, uint64_t *out, size_t n);
 

@@ -138,7 +138,7 @@ size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, si
 	if (!found) {
 		c->address = address;
 		frames_fill(s, c);
-		/* A place that is not known yet may be later: not remembered. */
+		/* A location that is not known yet may be later: not remembered. */
 		if (!c->frames[0].module || !tsearch(c, &s->frame_cache, cached_compare)) {
 			*out = c->frames[0];
 			free(c);

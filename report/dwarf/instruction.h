@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* instruction.h - bytes of code, and which of them a breakpoint in the code may stand on. */
+/* instruction.h - bytes of code, and which of them a breakpoint in the code may be on. */
 #ifndef REPORT_DWARF_INSTRUCTION_H
 #define REPORT_DWARF_INSTRUCTION_H
 

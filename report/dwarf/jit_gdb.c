@@ -69,7 +69,10 @@ bool jit_gdb_has_changed(struct symbols *s, struct jit_gdb *jit)
 	return differs;
 }
 
-/* In a file that was not linked a symbol counts from its section, whose place the runtime has filled in. */
+/*
+ * In a file that was not linked a symbol counts from its section, whose location the runtime has
+ * filled in.
+ */
 static bool address_of(Elf *elf, const GElf_Ehdr *header, const GElf_Sym *sym, uint64_t *out)
 {
 	GElf_Shdr section;

@@ -217,7 +217,7 @@ bool jit_map_place(struct symbols *s, uint64_t address, struct place *out)
 	}
 	if (!row)
 		return false;
-	/* The rows are replaced when the file is read again, and a place lives longer. */
+	/* The rows are replaced when the file is read again, and a location lives longer. */
 	out->function = clean_keep(row->name);
 	out->symbol = out->function;
 	out->offset = address - row->start;

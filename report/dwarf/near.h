@@ -10,7 +10,7 @@
 #define NEAR_NOT 1000u
 
 /*
- * How far a candidate is from a mistyped name: 0 is equal but for upper and lower case; typing
+ * How far a candidate is from a mistyped name: 0 is equal except for upper and lower case; typing
  * errors count one each, and a candidate that contains the whole name is near too.
  */
 unsigned int near_score(const char *wanted, const char *candidate);

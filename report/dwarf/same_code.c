@@ -224,7 +224,7 @@ static bool is_of_c(const struct same_name *name)
 	       !demangle_is_d(name->symbol);
 }
 
-/* Whatever the debug information says. */
+/* No matter what the debug information states. */
 static bool may_be_other(const struct same_name *own, const struct same_name *name)
 {
 	return strcmp(own->readable, name->readable) != 0;

@@ -91,8 +91,8 @@ static int mapping_compare(const void *a, const void *b)
 }
 
 /*
- * The file behind the mapping that starts at base, whatever its name leads to by now. It needs the
- * right to look into any process.
+ * The file behind the mapping that starts at base, no matter what its name leads to by now. It
+ * needs the right to look into any process.
  */
 static int open_mapped(const struct symbols *s, uint64_t base, char *path, size_t n)
 {

@@ -145,9 +145,9 @@ size_t symbols_near(struct symbols *s, const char *name, const char **names, siz
 /* The same of the program alone, without its libraries. */
 size_t symbols_near_own(struct symbols *s, const char *name, const char **names, size_t n);
 
-/* The place of a code address. Fills what it can; always returns with valid members. */
+/* The location of a code address. Fills what it can; always returns with valid members. */
 void symbols_place(struct symbols *s, uint64_t address, struct place *out);
-/* From now on no place has a line: the debug information of an object may take long to read. */
+/* From now on no location has a line: the debug information of an object may take long to read. */
 void symbols_leave_out_lines(struct symbols *s);
 
 /*

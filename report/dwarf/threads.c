@@ -25,7 +25,7 @@
 #define OBJECTS_MAX 4096 /* in the list of loaded objects: a damaged one may be a circle */
 #define EXPORTED __attribute__((visibility("default"), used))
 
-/* libthread_db's name for a process, which it leaves to us. */
+/* libthread_db's name for a process, which it leaves to Trapline. */
 struct ps_prochandle {
 	struct symbols *s;
 };

@@ -229,7 +229,7 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	return t;
 }
 
-/* Of an address in the object: clang does not say it of each pointer. */
+/* Of an address in the object: clang does not state it of each pointer. */
 static uint64_t address_size(Dwarf_Die *die)
 {
 	uint64_t size;
@@ -378,7 +378,7 @@ static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned
 	uint64_t size = element->size;
 	char name[NAME_BYTES];
 
-	/* An array of arrays in another way; its dimensions go behind ours. */
+	/* An array of arrays in another way; its dimensions go behind Trapline's. */
 	const char *bracket = element->kind == TYPE_ARRAY ? strchr(element->name, '[') : NULL;
 	int used = snprintf(name, sizeof(name), "%.*s",
 			    bracket ? (int)(bracket - element->name) : 160, element->name);
@@ -402,7 +402,7 @@ static const struct type *make_array(struct symbols *s, Dwarf_Die *die, unsigned
 		t->form = TYPE_FORM_VECTOR;
 	t->rest->dimension = dimension;
 	t->rest->die = *die;
-	/* Looked at now, since whether there is another dimension is known here. */
+	/* Inspected now, since whether there is another dimension is known here. */
 	t->rest->target = dimension + 1 < n ? type_make(s, die, dimension + 1, depth + 1) : element;
 	t->rest->filled = true;
 	return t;
@@ -470,13 +470,13 @@ const struct type *type_completed(const struct type *t)
 
 	if (!t->rest->is_declared)
 		return t;
-	t->rest->is_declared = false; /* one search is enough, whatever it finds */
+	t->rest->is_declared = false; /* one search is enough, no matter what it finds */
 	tagged_name(&t->rest->die, name, sizeof(name));
 	const struct type *full = type_find(t->rest->s, name);
 	return full ? type_alias(t->rest->s, full, t->name) : t;
 }
 
-/* A part of a type's values, in as many bytes as it says itself. */
+/* A part of a type's values, in as many bytes as it states itself. */
 static const struct type *make_range(struct symbols *s, Dwarf_Die *die, unsigned int depth)
 {
 	const struct type *t = type_of_attribute_at(s, die, depth);

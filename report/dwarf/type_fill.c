@@ -13,7 +13,7 @@
 
 #define NAME_BYTES 256
 
-/* Where a virtual base lies: the table before the object says, so many bytes before its start. */
+/* Where a virtual base lies: the table before the object states, so many bytes before its start. */
 static uint64_t vtable_offset(const Dwarf_Op *ops, size_t n)
 {
 	if (n != 6 || ops[0].atom != DW_OP_dup || ops[1].atom != DW_OP_deref ||

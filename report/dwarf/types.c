@@ -207,7 +207,7 @@ static const struct builtin {
 	{ "void", TYPE_VOID, false, 0 },
 };
 
-/* How often a word stands in a type's name; words are parted by one blank. */
+/* How often a word is in a type's name; words are parted by one blank. */
 static int count_word(const char *name, const char *word)
 {
 	size_t n = strlen(word);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * types.h - what a piece of memory holds: types of C and C++ as a tree of our own.
+ * types.h - what a piece of memory holds: types of C and C++ as a tree of Trapline's own.
  *
  * Made from DWARF on demand (type_dwarf.c), or built in for programs that have none. A type
  * lives as long as the struct symbols it came from and is never changed by its users. Members,
@@ -32,7 +32,10 @@ enum type_kind {
 	TYPE_FUNCTION,
 };
 
-/* How the bits of a number are laid out, and by which registers it travels, where its size does not say. */
+/*
+ * How the bits of a number are laid out, and by which registers it travels, where its size does not
+ * state.
+ */
 enum type_form {
 	TYPE_FORM_PLAIN,
 	TYPE_FORM_X87,	     /* long double of x86: 10 bytes that count */
@@ -61,11 +64,11 @@ struct type {
 struct type_member {
 	const char *name; /* NULL: an anonymous struct or union, or a base class without a name */
 	const struct type *type;
-	uint64_t offset;	/* bytes */
-	uint32_t bit_offset;	/* 0 to 7, from the lowest bit of the byte at offset */
-	uint32_t bit_size;	/* 0: no bit-field */
-	bool is_base;		/* a base class */
-	uint64_t vtable_offset; /* of a virtual base: bytes before the table its place is at; else 0 */
+	uint64_t offset;     /* bytes */
+	uint32_t bit_offset; /* 0 to 7, from the lowest bit of the byte at offset */
+	uint32_t bit_size;   /* 0: no bit-field */
+	bool is_base;	     /* a base class */
+	uint64_t vtable_offset; /* of a virtual base: bytes before the table its location is at; else 0 */
 };
 
 struct type_constant {

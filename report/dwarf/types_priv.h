@@ -44,7 +44,7 @@ const char *types_keep_name(struct types *types, const char *name);
 
 /* type_dwarf.c: the type a die describes; qualifiers and typedefs are looked through. */
 const struct type *type_of_die(struct symbols *s, Dwarf_Die *die);
-/* The type of a variable or member: what its DW_AT_type says. void without one. */
+/* The type of a variable or member: what its DW_AT_type states. void without one. */
 const struct type *type_of_attribute(struct symbols *s, Dwarf_Die *die);
 /* The definition of a type that is only declared; t itself when there is none. */
 const struct type *type_completed(const struct type *t);

@@ -19,7 +19,7 @@
 #define RETURN_ON_STACK 1 /* at a function's first instruction */
 #else
 #define DWARF_FP 29
-#define DWARF_PC 32 /* of ours: DWARF has no number for it */
+#define DWARF_PC 32 /* of Trapline: DWARF has no number for it */
 #define PC_IS_REGISTER 0
 #define RETURN_ON_STACK 0
 #endif

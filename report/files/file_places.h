@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * file_places.h - names for the places of records that outlive their processes: file << 48 | address in
- * that file, as record/file_table.h has it.
+ * file_places.h - names for the locations of records that outlive their processes: file << 48 |
+ * address in that file, as record/file_table.h has it.
  *
  * Symbols come from files, each opened once, when it is asked for.
  */
@@ -29,12 +29,12 @@ struct kept_files;
 /* Files that are open already, which outlive it; NULL: none. */
 void file_places_set_kept(struct file_places *p, const struct kept_files *kept);
 
-/* The symbols of the file of a place, and its address there; NULL: no file, or not readable. */
+/* The symbols of the file of a location, and its address there; NULL: no file, or not readable. */
 struct symbols *file_places_symbols(struct file_places *p, uint64_t at, uint64_t *address);
-/* The path of the file of a place, cleaned; "": none. */
+/* The path of the file of a location, cleaned; "": none. */
 void file_places_name(const struct file_places *p, uint64_t at, char *path, size_t n);
 
-/* after: the place is behind the instruction that is meant. All members are valid. */
+/* after: the location is behind the instruction that is meant. All members are valid. */
 void file_places_find(struct file_places *p, uint64_t at, bool after, struct place *out);
 /* The same with the functions inlined there, innermost first; at least 1, at most n. */
 size_t file_places_frames(struct file_places *p, uint64_t at, bool after, struct place *out,

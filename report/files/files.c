@@ -23,7 +23,7 @@
  * keeps its own addresses. */
 #define SHARED_OBJECT_BASE 0x10000000000u
 
-/* The target is no process of ours: nothing is looked for beside the files that were given. */
+/* The target is no process of Trapline: nothing is looked for beside the files that were given. */
 static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		       char **file_name, Elf **elf)
 {
@@ -244,7 +244,7 @@ void files_scope(struct symbols *s, uint64_t address, struct files_scope *out)
 	memset(out, 0, sizeof(*out));
 	if (!cu)
 		return;
-	/* What is inlined says it all: the function around it uses it. */
+	/* What is inlined states it all: the function around it uses it. */
 	for (int i = die_scopes(cu, address - bias, scopes); i-- > 0 && !is_inlined;) {
 		int tag = dwarf_tag(&scopes[i]);
 
@@ -309,7 +309,7 @@ static bool find_member(Dwarf_Die *type, Dwarf_Word *offset, Dwarf_Die *out)
 
 /*
  * What is the byte at offset declared as, through names, arrays and structs? volatile counts, since
- * that is how older programs say atomic.
+ * that is how older programs state atomic.
  */
 static enum files_meant meant_by_type(Dwarf_Die *die, Dwarf_Word offset)
 {

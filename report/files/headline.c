@@ -14,7 +14,7 @@ static bool begins_with_one(const char *text, const char *const *beginnings, siz
 	return false;
 }
 
-/* Where toolchains install sources, and where they say that those were when they were built. */
+/* Where toolchains install sources, and where they state that those were when they were built. */
 static bool is_of_toolchain(const char *file)
 {
 	static const char *const folders[] = {

@@ -148,7 +148,9 @@ static uint32_t end_of(const uint32_t *used, uint32_t most)
 	return n + 1 < most ? n + 1 : most;
 }
 
-/* The agent stands before the calls that start a program, and makes one of another: the first is meant. */
+/*
+ * The agent is before the calls that start a program, and makes one of another: the first is meant.
+ */
 static void name_as_called(struct flow_report *r, struct flow_record *record)
 {
 	const struct flow_stack *stack = &record->stack;

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* A stack as the lines have it: its places were found when they were written. */
+/* A stack as the lines have it: its locations were found when they were written. */
 struct flow_known {
 	struct flow_where where;
 	struct run_frame *frames;

@@ -133,7 +133,7 @@ size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bo
 	for (uint32_t i = 0; i < m->frame_count; i++) {
 		size_t count = file_places_frames(r->places, m->frames[i], !is_access || i > 0,
 						  places, HEAP_INLINED);
-		/* What stands between operator new and malloc() is ours. */
+		/* What is between operator new and malloc() is Trapline's. */
 		if (places[0].module && !strcmp(places[0].module, HEAP_OBJECT))
 			continue;
 		for (size_t k = 0; k < count; k++)

@@ -2,7 +2,7 @@
 /*
  * heap_report.h - heap errors explained: from the records of a run to what is printed.
  *
- * Records of one kind, of one place in the source and of blocks from one place are one error.
+ * Records of one kind, of one location in the source and of blocks from one location are one error.
  */
 #ifndef HEAP_REPORT_H
 #define HEAP_REPORT_H
@@ -67,7 +67,7 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 
-/* Where the source of a place is, with its folder; empty: not known. */
+/* Where the source of a location is, with its folder; empty: not known. */
 void heap_report_source(struct heap_report *r, const struct heap_place *p, char *path, size_t n);
 
 extern const char *const heap_kind_names[HEAP_KINDS]; /* "use-after-free" */
@@ -75,7 +75,7 @@ extern const char *const heap_access_names[3];	      /* "read" */
 /* What is wrong, in a few words: `0 bytes after the block`, `on the stack`. */
 void heap_report_where(const struct heap_view *v, char *text, size_t n);
 
-/* What the run has to say beside its errors. */
+/* What the run has to state beside its errors. */
 struct heap_totals {
 	uint64_t counters[HEAP_COUNTERS];
 	uint64_t pool_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_summary.c - what a run of heap has to say at its end. */
+/* heap_summary.c - what a run of heap has to state at its end. */
 #include "report/heap/heap_report.h"
 
 #include "report/plural.h"
@@ -105,7 +105,7 @@ static void print_cost(const struct heap_totals *t, FILE *f)
 		(double)t->pool_bytes / 1048576);
 }
 
-/* What looks as without errors must say where nothing was looked at. */
+/* What looks as without errors must state where nothing was inspected. */
 static void print_watches(const struct heap_totals *t, FILE *f)
 {
 	uint64_t without = t->counters[HEAP_UNWATCHED];

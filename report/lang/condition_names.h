@@ -38,8 +38,9 @@ struct condition_parts {
 };
 
 /*
- * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes. text NULL: no
- * other. 0, or -errno with *error, but for -ENOMEM. trapline_condition_free() releases out->entry.
+ * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes. text
+ * NULL: no other. 0, or -errno with *error, except for -ENOMEM. trapline_condition_free() releases
+ * out->entry.
  */
 int condition_make(const struct condition_names *names, const char *text,
 		   struct condition_parts *out, struct expression_error *error);

@@ -30,7 +30,7 @@ struct resolver {
 	struct expression_error *error;
 	struct expression_place *out; /* module, tid, through */
 	char source[TREE_PLACE_MAX + 1];
-	bool is_unknown; /* options->name said so: the name is no variable either */
+	bool is_unknown; /* options->name stated so: the name is no variable either */
 };
 
 __attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct tree_node *n,
@@ -218,7 +218,10 @@ static int place_of(struct resolver *r, const struct tree_node *n, const struct 
 	}
 }
 
-/* What a hit will bring. 0, or -ENOENT: the name is a variable, or nothing, which r->is_unknown says. */
+/*
+ * What a hit will bring. 0, or -ENOENT: the name is a variable, or nothing, which r->is_unknown
+ * states.
+ */
 static int resolve_value(struct resolver *r, const struct tree_node *n, const char *name,
 			 struct spot *p)
 {
@@ -596,7 +599,7 @@ static int resolve_deref(struct resolver *r, const struct tree_node *n, struct s
 			    "the type at that address is not known: give it, as in "
 			    "*(type *)0x..., or give the address and a length, as in 0x...:8");
 	if (!p->type && p->is_value)
-		return follow(r, n->left, p); /* plain bytes: the length says how many */
+		return follow(r, n->left, p); /* plain bytes: the length states how many */
 	if (!p->type)
 		return no_types(r, n);
 	if (p->type->kind == TYPE_ARRAY) {

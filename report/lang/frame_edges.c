@@ -71,7 +71,7 @@ static int add_entry(struct edges *e, uint64_t address)
 	return add_site(e, &e->v->entries, address);
 }
 
-/* A global or thread-local variable, whose place is in the instruction. */
+/* A global or thread-local variable, whose location is in the instruction. */
 static bool is_global(const struct insn_memory *memory)
 {
 	return memory->index == INSN_NO_REG &&
@@ -79,7 +79,7 @@ static bool is_global(const struct insn_memory *memory)
 	       !(memory->flags & (INSN_MEM_NOT_COMPUTABLE | INSN_MEM_LANES));
 }
 
-/* Does it access no memory in this way but that of global variables, and go on to the next? */
+/* Does it access no memory in this way but that of global variables, and continue to the next? */
 static bool is_without(const struct insn *insn, enum insn_access access)
 {
 	if (insn->kind != INSN_OTHER && insn->kind != INSN_NOP)
@@ -183,7 +183,7 @@ static void drop_empty(struct edges *e, struct frame_ranges *live)
 
 /*
  * Compilers mix in single instructions of other blocks: where these write no memory that may be the
- * variable's, it goes on to exist.
+ * variable's, it continues to exist.
  */
 static void fill_gaps(struct edges *e, struct frame_ranges *live)
 {

@@ -47,7 +47,7 @@ static const char *arguments_of(const char *name)
 	return NULL;
 }
 
-/* Behind the result type, which stands before the names of templates. */
+/* Behind the result type, which is before the names of templates. */
 static const char *skip_result(const char *name, const char *end)
 {
 	const char *start = name;

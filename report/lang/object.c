@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *w, const ch
 	w->used += strlen(w->buf + w->used);
 }
 
-/* Says why bytes are not known; false: they are. */
+/* States why bytes are not known; false: they are. */
 static bool put_unknown(struct writer *w, uint64_t offset, uint64_t size)
 {
 	const struct object *o = w->o;

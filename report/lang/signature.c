@@ -2,10 +2,11 @@
 /*
  * signature.c - see signature.h.
  *
- * At the first instruction of a function the calling convention says where arguments are, as long as
- * nothing in the object contradicts it; debug information for unoptimised code says where they will be
- * after the prologue, which is no use here. Functions that the compiler changed (f.isra.0, inlined
- * ones, local ones of LLVM) or that have a convention of their own are read by location lists alone.
+ * At the first instruction of a function the calling convention states where arguments are, as long
+ * as nothing in the object contradicts it; debug information for unoptimised code states where they
+ * will be after the prologue, which is no use here. Functions that the compiler changed (f.isra.0,
+ * inlined ones, local ones of LLVM) or that have a convention of their own are read by location
+ * lists alone.
  */
 #include "report/lang/signature_priv.h"
 #include "report/safe/clean.h"
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the compiler says it is at pc, as far as registers and constants go. */
+/* Where the compiler states it is at pc, as far as registers and constants go. */
 static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc)
 {
 	v->where = SIGNATURE_GONE;
@@ -354,7 +355,7 @@ static void distrust_result(struct signature_value *result)
 		result->where = SIGNATURE_UNKNOWN;
 }
 
-/* One contradiction is enough: then the convention says nothing of the others either. */
+/* One contradiction is enough: then the convention states nothing of the others either. */
 static int read_again(struct reading *r)
 {
 	free(r->signature->parameter);
@@ -432,7 +433,7 @@ static bool entry_at(Dwarf_Die *parent, Dwarf_Addr pc, unsigned int depth, Dwarf
 	return false;
 }
 
-/* libdw's scopes of a place leave out the function that an inlined copy is in. */
+/* libdw's scopes of a location leave out the function that an inlined copy is in. */
 static bool function_die(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc, Dwarf_Die *out)
 {
 	if (site->die)

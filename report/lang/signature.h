@@ -18,7 +18,7 @@ enum signature_where {
 	SIGNATURE_VECTOR, /* a floating-point register: hits do not hold those */
 	SIGNATURE_CONSTANT, /* the compiler made a copy for this value */
 	SIGNATURE_GONE,	    /* optimised away */
-	SIGNATURE_UNKNOWN,  /* how it travels depends on what debug information does not say */
+	SIGNATURE_UNKNOWN,  /* how it travels depends on what debug information does not state */
 };
 
 enum signature_piece_kind {

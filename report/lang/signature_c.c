@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signature_c.c - where functions of C and C++ have arguments and results: the System V convention of
- * x86-64, and that of arm64. What it does not know has no place, and nor has what depends on it.
+ * signature_c.c - where functions of C and C++ have arguments and results: the System V convention
+ * of x86-64, and that of arm64. What it does not know has no location, and nor has what depends on
+ * it.
  */
 #include "report/lang/signature_priv.h"
 
@@ -130,7 +131,7 @@ static bool type_die_of(Dwarf_Die *die, Dwarf_Die *out)
 	return false;
 }
 
-/* How a class of C++ goes: as its members say, or by its address, since copying it is code. */
+/* How a class of C++ goes: as its members state, or by its address, since copying it is code. */
 enum class_way {
 	CLASS_AS_MEMBERS,
 	CLASS_BY_ADDRESS,
@@ -243,7 +244,7 @@ static enum class_way class_way_of(Dwarf_Die *class, unsigned int depth)
 	return f.way;
 }
 
-/* By what debug information says of a class. False: its members decide. */
+/* By what debug information states of a class. False: its members decide. */
 static bool passing_by_class(Dwarf_Die *type, struct passing *p)
 {
 	uint64_t align;

@@ -106,7 +106,7 @@ static bool read_pieces(struct signature_value *v, const Dwarf_Op *ops, size_t n
 		uint64_t size = i < n ? ops[i].number : v->type->size;
 		if ((i < n && ops[i].atom != DW_OP_piece) || size > SIGNATURE_BYTES_MAX - offset)
 			return false;
-		/* A general register has 8 bytes: what is said to lie behind is not known. */
+		/* A general register has 8 bytes: what is stated to lie behind is not known. */
 		if (piece.kind == SIGNATURE_PIECE_REGISTER && size > 8)
 			return false;
 		piece.size = (uint8_t)size;

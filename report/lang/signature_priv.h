@@ -29,8 +29,8 @@ bool signature_piece_add(struct signature_value *v, const struct signature_piece
 bool signature_is_in_one_place(const struct signature_value *v);
 
 /*
- * Where debug information says a value is at pc, when that is in registers or constants. False: it
- * does not say, or says memory, which is not filled at the entry.
+ * Where debug information states a value is at pc, when that is in registers or constants. False:
+ * it does not state, or states memory, which is not filled at the entry.
  */
 bool signature_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_Addr pc);
 
@@ -45,7 +45,7 @@ struct signature_trust {
 void signature_trust(struct symbols *s, Dwarf_Die *function, const struct code_site *site,
 		     struct signature_trust *out);
 
-/* Does debug information of the entry contradict the place that the convention gave? */
+/* Does debug information of the entry contradict the location that the convention gave? */
 bool signature_agrees(const struct signature_value *v, Dwarf_Die *function, Dwarf_Die *die,
 		      Dwarf_Addr pc);
 
@@ -54,7 +54,7 @@ bool signature_on_callers_stack(struct signature_value *v, Dwarf_Die *function, 
 				Dwarf_Addr pc);
 
 /*
- * local.c: inside of a function, the place of a variable in its frame. False: it is in none.
+ * local.c: inside of a function, the location of a variable in its frame. False: it is in none.
  */
 bool signature_in_frame(struct symbols *s, const struct code_site *site, Dwarf_Die *die,
 			struct signature_value *out);

@@ -84,7 +84,8 @@ static void parts_of_enum(const struct type *t, const struct type_variants *vari
 	}
 	part_add(p, variants->discriminant, offset + variants->offset);
 	if (payload.count && payload.offset[0] == variants->offset)
-		p->is_other = true; /* the number says the variant by values that it cannot have */
+		p->is_other =
+			true; /* the number states the variant by values that it cannot have */
 	else if (payload.count)
 		part_add(p, payload.type[0], offset + payload.offset[0]);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signature_trust.c - what an object says against the usual calling convention.
+ * signature_trust.c - what an object states against the usual calling convention.
  *
- * Compilers change functions whose calls they all know, and attributes choose another convention. The
- * order of trust is: a location that covers the entry, then the convention where nothing speaks against
- * it, else nothing. A value is not guessed.
+ * Compilers change functions whose calls they all know, and attributes choose another convention.
+ * The order of trust is: a location that covers the entry, then the convention where nothing speaks
+ * against it, else nothing. A value is not guessed.
  */
 #include "report/lang/signature_priv.h"
 
@@ -75,7 +75,7 @@ static bool has_c_convention(Dwarf_Die *function)
 	}
 }
 
-/* A suffix that says more than from where the name came: .isra.0, .constprop.0, .argprom. */
+/* A suffix that states more than from where the name came: .isra.0, .constprop.0, .argprom. */
 static bool has_changed_name(const char *symbol)
 {
 	const char *dot = strchr(symbol + 1, '.');
@@ -168,7 +168,10 @@ static bool on_callers_stack(struct signature_value *v, Dwarf_Die *function, Dwa
 	return true;
 }
 
-/* One place for the whole function may be filled by its first instructions: only a list says more. */
+/*
+ * One location for the whole function may be filled by its first instructions: only a list states
+ * more.
+ */
 bool signature_on_callers_stack(struct signature_value *v, Dwarf_Die *function, Dwarf_Die *die,
 				Dwarf_Addr pc)
 {

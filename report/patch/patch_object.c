@@ -242,7 +242,7 @@ static const char *object_text(const struct patch_object *o, uint64_t address)
 
 struct bound {
 	uint64_t value;
-	const char *symbol; /* NULL: the place is bound to this object itself */
+	const char *symbol; /* NULL: the location is bound to this object itself */
 };
 
 /* What a relocation stores into a place. */
@@ -262,7 +262,7 @@ static void object_bind(struct patch_object *o, const GElf_Rela *r, Elf_Scn *sym
 		out->symbol = elf_strptr(o->elf, sh.sh_link, sym.st_name);
 }
 
-/* The pointer that a place has when the object is loaded, as an address in the object. */
+/* The pointer that a location has when the object is loaded, as an address in the object. */
 static struct bound object_pointer(struct patch_object *o, uint64_t place)
 {
 	struct bound found = { 0, NULL };

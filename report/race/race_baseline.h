@@ -14,7 +14,7 @@ struct baseline;
 
 struct baseline_entry {
 	char fingerprint[20];
-	char *text; /* what stands after it */
+	char *text; /* what is after it */
 	bool is_seen;
 };
 

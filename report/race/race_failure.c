@@ -28,7 +28,10 @@ bool race_outcome(int status, bool is_hang, char *text, size_t n)
 	return *text;
 }
 
-/* A copy of the row; false: it is being written, or of another run. The process may write it meanwhile. */
+/*
+ * A copy of the row; false: it is being written, or of another run. The process may write it in the
+ * meantime.
+ */
 static bool copy_row(const struct race_last_stall *row, uint64_t run, struct race_last_stall *out)
 {
 	uint64_t ready = __atomic_load_n(&row->ready, __ATOMIC_ACQUIRE);

@@ -3,7 +3,7 @@
  * race_grade.c - what symbols, sources and the code beside an access add to the grade of a race.
  *
  * record/race_judge.h has the grades. Signs of intent are here: a loop that waits for the value, a
- * fence beside it, a type or a source line that says atomic.
+ * fence beside it, a type or a source line that states atomic.
  */
 #include "report/race/race_report.h"
 
@@ -389,7 +389,7 @@ static bool grade_names_atomic(struct race_report *r, const struct race_access_p
 	return is;
 }
 
-/* Where the function that ip is in begins, by symbols; a part that stands apart has one of its own. */
+/* Where the function that ip is in begins, by symbols; a part that is apart has one of its own. */
 static bool find_beginning(struct race_report *r, const struct race_access_place *a, uint64_t ip,
 			   uint64_t *beginning)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_group.h - one variable, one report: races of the same variable between the same two functions
- * are told once.
+ * race_group.h - one variable, one report: races of the same variable between the same two
+ * functions are told once.
  *
  * The race that is told is the head. The others keep their fingerprints, for baselines and
- * suppressions, and are counted at the head. The same variable is: a name, whatever its part;
+ * suppressions, and are counted at the head. The same variable is: a name, no matter what its part;
  * blocks that the same stack allocated; else the same address in the same process.
  */
 #ifndef RACE_GROUP_H

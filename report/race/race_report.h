@@ -84,7 +84,10 @@ enum race_verdict race_verdict(const struct race_view *v, enum race_grade grade_
 void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 			  size_t counts[RACE_VERDICTS]);
 
-/* What one record says, on its own: its places, names, grade and fingerprint. v is zeroed before. */
+/*
+ * What one record states, on its own: its locations, names, grade and fingerprint. v is zeroed
+ * before.
+ */
 void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
 /* FNV-1a of a text and its end, from a hash before it or HASH_START. */
 uint64_t race_hash_text(uint64_t hash, const char *text);
@@ -103,7 +106,7 @@ void race_report_settle(struct race_report *r);
 uint64_t race_report_times(const struct race_report *r, const struct race_view *v);
 
 /*
- * race_suppress.c: a suppression for this race alone, as far as a line can say it, to be
+ * race_suppress.c: a suppression for this race alone, as far as a line can state it, to be
  * put into a file; NULL: none is asked for, or nothing is known that it could go by. To be freed.
  */
 char *race_suppression(struct race_report *r, const struct race_view *v);

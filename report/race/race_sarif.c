@@ -2,9 +2,10 @@
 /*
  * race_sarif.c - races as SARIF 2.1.0, which code scanning of many hosts and editors reads.
  *
- * A kind of race is a rule, a grade is a level; a failure that stalls provoke is a rule too. A result stands at the first access; both accesses
- * are related locations, and a code flow leads each thread to its own. What is suppressed or known by the
- * baseline is there, marked as such in the format's own words.
+ * A kind of race is a rule, a grade is a level; a failure that stalls provoke is a rule too. A
+ * result is at the first access; both accesses are related locations, and a code flow leads each
+ * thread to its own. What is suppressed or known by the baseline is there, marked as such in the
+ * format's own words.
  */
 #include "report/race/race_failure.h"
 #include "report/race/race_group.h"
@@ -335,7 +336,7 @@ static json_t *results(struct race_report *r, const struct race_sarif *what)
 		if (!v->head && race_verdict(v, what->grade_max) != RACE_BELOW_GRADE)
 			json_array_append_new(list, result(r, v));
 	}
-	/* Without a stall there is no place to show. */
+	/* Without a stall there is no location to show. */
 	for (size_t i = 0; i < failures->count; i++)
 		if (race_failure_is_provoked(failures, &failures->rows[i]) &&
 		    failures->rows[i].stalls)

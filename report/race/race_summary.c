@@ -409,14 +409,14 @@ static void print_lost(const struct race_totals *t, FILE *f)
 	fputc('\n', f);
 }
 
-/* What the run would have looked at with a larger budget. */
+/* What the run would have inspected with a larger budget. */
 static void print_over_budget(const struct race_totals *t, FILE *f)
 {
 	uint64_t samples = t->counters[RACE_SAMPLES_EARLY];
 	uint64_t hits = t->counters[RACE_SITE_HITS_EARLY];
 
 	if (!t->counters[RACE_STALLS])
-		return; /* print_samples() says it */
+		return; /* print_samples() states it */
 	if (samples)
 		fprintf(f, "budget: %" PRIu64 " of %" PRIu64 " samples %s not used (--overhead)\n",
 			samples, t->counters[RACE_SAMPLES], were(samples));

@@ -2,9 +2,9 @@
 /*
  * as_html.c - a run as a page. hits.js reads what is made here.
  *
- * Each place, stack and text is stored once, and columns of hits refer to them by index. The page has
- * at most HTML_HITS_MAX hits, and HTML_BYTES_MAX of different texts and stacks; it says so if it ends
- * there.
+ * Each location, stack and text is stored once, and columns of hits refer to them by index. The
+ * page has at most HTML_HITS_MAX hits, and HTML_BYTES_MAX of different texts and stacks; it reports
+ * it if it ends there.
  */
 #include "report/page/page.h"
 #include "report/run/run_file.h"
@@ -102,7 +102,7 @@ static json_t *code_json(const struct run_frame *frame)
 	return j;
 }
 
-/* A recording has each place once, so its text is always the same pointer. */
+/* A recording has each location once, so its text is always the same pointer. */
 static size_t add_code(struct html_data *d, const struct run_frame *frame)
 {
 	const struct place *p = &frame->place;

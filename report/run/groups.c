@@ -62,7 +62,7 @@ static struct group *group_get(struct run_groups *g, const char *key)
 	return group_new(g, key);
 }
 
-/* The place that called, behind the functions that are inlined at the hit. */
+/* The location that called, behind the functions that are inlined at the hit. */
 static void caller_key(const struct run_calls *calls, const struct run_hit *hit, char *buf,
 		       size_t n)
 {

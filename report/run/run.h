@@ -63,9 +63,9 @@ struct run_hit {
 	const char *change; /* `OPEN -> CLOSED` */
 	bool is_typed;	    /* the change has a type and names its part of the whole */
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
-	bool is_by_kernel; /* the kernel did it for the thread; the place is that of the system call */
+	bool is_by_kernel; /* the kernel did it for the thread; the location is that of the system call */
 	const char *syscall; /* name of the system call; NULL: none, or not known */
-	const char *via;     /* memory function of libc that the place called, see writer.h; NULL */
+	const char *via;     /* memory function of libc that the location called, see writer.h; NULL */
 	const char *of;	     /* the expression or object that was hit; NULL: there is only one */
 	bool is_object;	     /* of: the address of an object */
 	const struct run_frame *frames; /* innermost first; none without --stack */

@@ -26,7 +26,7 @@ struct run_site {
 	const char *module; /* NULL: no file behind it */
 	enum run_site_kind kind;
 	bool is_emulated;
-	bool has_no_return; /* none of it is observed, whatever is wanted */
+	bool has_no_return; /* none of it is observed, no matter what is wanted */
 };
 
 /* What a hit of a breakpoint has beside struct run_hit. */

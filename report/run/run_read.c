@@ -56,7 +56,7 @@ static int32_t get_int(struct record_view *v)
 
 /*
  * A text whose bytes a terminal can be given: whoever made the file must not be able to move the
- * cursor of whoever reads it. The bytes are ours.
+ * cursor of whoever reads it. The bytes are Trapline's.
  */
 static const char *get_text(struct record_view *v)
 {
@@ -159,7 +159,7 @@ static json_t *get_json(struct record_view *v)
 	return text ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 }
 
-/* The thread and the place, with which every hit begins. */
+/* The thread and the location, with which every hit begins. */
 static void get_beginning(struct run_session *s, struct record_view *v, struct run_hit *hit)
 {
 	hit->time_ns = record_get_number(v);

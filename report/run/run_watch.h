@@ -37,7 +37,7 @@ struct run_objects {
 	uint64_t stalled_ns; /* all of them together */
 	uint64_t doubtful;   /* hits of frames that may have been left without a return */
 	bool is_frame;	     /* the objects are frames of a function */
-	uint64_t in_time;    /* objects that were armed before their thread went on */
+	uint64_t in_time;    /* objects that were armed before their thread continued */
 };
 
 /* One of several expressions. */

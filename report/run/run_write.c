@@ -2,7 +2,7 @@
 /*
  * run_write.c - writes a run to a file.
  *
- * Each place is written once, before its first hit. Later hits refer to it by number.
+ * Each location is written once, before its first hit. Later hits refer to it by number.
  */
 #include "report/run/run_chunk.h"
 #include "report/run/run_file.h"
@@ -77,7 +77,7 @@ static int place_write(struct run_writer *w, const struct run_frame *frame)
 	return chunk_end(w, RUN_PLACE);
 }
 
-/* The number of a place, which is written if it is new. 0 or -errno. */
+/* The number of a location, which is written if it is new. 0 or -errno. */
 static int place_number(struct run_writer *w, const struct run_frame *frame, uint64_t *out)
 {
 	struct written_place key = { .frame = *frame };

@@ -2,8 +2,8 @@
 /*
  * isolate.h - runs a function in a process of its own, without privileges and for a limited time.
  *
- * For code of others that reads what a target wrote: when it crashes or does not come to an end, its
- * answer is missing, and the command goes on.
+ * For code of others that reads what a target wrote: when it crashes or does not come to an end,
+ * its answer is missing, and the command continues.
  */
 #ifndef REPORT_SAFE_ISOLATE_H
 #define REPORT_SAFE_ISOLATE_H

@@ -51,7 +51,10 @@ static int open_named(pid_t pid, const char *path)
 	return target_file_open(name);
 }
 
-/* What is mapped, whatever its name leads to by now; that needs rights. Else what the name leads to. */
+/*
+ * What is mapped, no matter what its name leads to by now; that needs rights. Else what the name
+ * leads to.
+ */
 static int open_mapped(const struct kept_files *k, uint64_t start, uint64_t end, const char *path)
 {
 	char name[PATH_MAX];

@@ -4,8 +4,8 @@
  *
  * A mapping, a line table, a link to debug information: the target chose the name, and the command
  * may run as root. The file is regular, has contents of its own, and is opened without waiting, or
- * is not opened. What a name leads to is looked at before it is opened, and the thing that was looked
- * at is the one that is opened, whatever happens to the name meanwhile.
+ * is not opened. What a name leads to is inspected before it is opened, and the thing that was
+ * inspected is the one that is opened, no matter what happens to the name in the meantime.
  */
 #ifndef REPORT_SAFE_TARGET_FILE_H
 #define REPORT_SAFE_TARGET_FILE_H

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 struct suppression {
-	const char *file; /* where it stands, as given */
+	const char *file; /* where it is, as given */
 	int line;
 	const char *text; /* its line */
 	uint64_t matches; /* records that it kept from being reported */

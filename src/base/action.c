@@ -9,7 +9,10 @@
 #include "base/sys.h"
 
 #define ACTION_BUSY UINT64_MAX
-/* A copy fails only if 15 replacements were made meanwhile. After so many in a row the last one is taken. */
+/*
+ * A copy fails only if 15 replacements were made in the meantime. After so many in a row the last
+ * one is taken.
+ */
 #define TRIES 100000u
 
 _Static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0, "it is copied in words");

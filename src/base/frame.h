@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frame.h - does an interrupted context stand inside a handler's frame noted before?
+ * frame.h - does an interrupted context stand inside a handler's frame recorded before?
  *
  * A callback that was left by siglongjmp never returned to clear the note. It is stale when the
- * interrupted code stands above the noted frame, or on another stack than the signal stack that
+ * interrupted code is above the recorded frame, or on another stack than the signal stack that
  * the frame was on.
  */
 #ifndef BASE_FRAME_H

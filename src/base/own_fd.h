@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_fd.h - descriptors that are ours in a process that is not.
+ * own_fd.h - descriptors that are Trapline's in a process that is not.
  *
- * A program counts on the lowest free number, and closefrom(3) of it may close ours: what it opens next then has our
- * number, and we would close it. So ours are moved up at once, to numbers that no program opens. AS-Safe.
+ * A program counts on the lowest free number, and closefrom(3) of it may close Trapline's: what it
+ * opens next then has Trapline's number, and we would close it. So Trapline's are moved up at once,
+ * to numbers that no program opens. AS-Safe.
  */
 #ifndef BASE_OWN_FD_H
 #define BASE_OWN_FD_H

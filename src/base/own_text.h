@@ -3,8 +3,9 @@
  * own_text.h - where the library's own code is, in whatever object it was linked into: included
  * before each of its files by the build, one row for each.
  *
- * A program that has the library inside must not be searched or stopped in the very code that does it.
- * The assembler puts subsection 0 of .text first and 8191 last, whatever the compiler's order is.
+ * A program that has the library inside must not be searched or stopped in the very code that does
+ * it. The assembler puts subsection 0 of .text first and 8191 last, no matter what the compiler's
+ * order is.
  */
 #ifndef BASE_OWN_TEXT_H
 #define BASE_OWN_TEXT_H

@@ -22,7 +22,10 @@ struct sent_hold {
 	siginfo_t infos[SENT_MOST];
 };
 
-/* hold is the caller's, until sent_let(). In between each handler of ours asks sent_waits() first. AS-Safe. */
+/*
+ * hold is the caller's, until sent_let(). In between each handler of Trapline asks sent_waits()
+ * first. AS-Safe.
+ */
 void sent_hold(struct sent_hold *hold);
 /* Sends them again, each to whom it was sent: another thread may wait for it. All signals are blocked. AS-Safe. */
 void sent_let(struct sent_hold *hold);

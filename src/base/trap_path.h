@@ -4,7 +4,7 @@
  *
  * All of it lies in one section, so that a hit inside it is recognised by its address, before
  * anything is written: a watch on the library's own data would otherwise never end. And so that
- * no trap of ours is ever placed in it.
+ * no trap of Trapline is ever placed in it.
  */
 #ifndef BASE_TRAP_PATH_H
 #define BASE_TRAP_PATH_H

@@ -15,7 +15,7 @@
 #define PROBE_CODE_MAX 16
 
 /*
- * Two functions in our own text: probe_site() does nothing (a uprobe at its first
+ * Two functions in Trapline's own text: probe_site() does nothing (a uprobe at its first
  * instruction is emulated, without a single step), probe_number() returns 1 until it is
  * patched.
  */

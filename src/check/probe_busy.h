@@ -2,8 +2,8 @@
 /*
  * probe_busy.h - whether other work kept a probe from a CPU.
  *
- * A probe that fails on a busy machine says nothing about the kernel: its signals came late and merged, or
- * the process that it waited for had no turn.
+ * A probe that fails on a busy machine states nothing about the kernel: its signals came late and
+ * merged, or the process that it waited for had no turn.
  */
 #ifndef CHECK_PROBE_BUSY_H
 #define CHECK_PROBE_BUSY_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_cost.c - prices, measured: the median of batches, so that one interruption is
+/* probe_cost.c - costs, measured: the median of batches, so that one interruption is
  * nothing. */
 #include "check/probe_cost.h"
 #include "check/probe_util.h"

@@ -32,7 +32,7 @@ void probe_perf_event_open(struct probe_result *r)
 			  probe_paranoid());
 }
 
-/* Open with SIGTRAP, or say why not. Returns a descriptor or a negative number. */
+/* Open with SIGTRAP, or state why not. Returns a descriptor or a negative number. */
 static int open_signalling(struct probe_result *r, struct perf_event_attr *attr)
 {
 	probe_catch();

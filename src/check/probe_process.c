@@ -61,7 +61,7 @@ static void exec_with_event(struct pair *pair, int remove)
 }
 
 /*
- * The child shares our table of files, which exec ends: we keep its event. Returns the
+ * The child shares Trapline's table of files, which exec ends: we keep its event. Returns the
  * page faults that the event counted after exec, or -errno.
  */
 static long faults_after_exec(struct pair *pair, int remove, int *status)
@@ -181,7 +181,7 @@ void probe_other_process(struct probe_result *r)
 		  "%u writes in another process of this user: %d counted", PROBE_HITS, n);
 }
 
-/* With sigtrap the kernel asks for ATTACH, not READ: Yama has a say (9d7a6c95f62b). */
+/* With sigtrap the kernel asks for ATTACH, not READ: Yama has a state (9d7a6c95f62b). */
 void probe_other_process_signal(struct probe_result *r)
 {
 	int scope = probe_read_number("/proc/sys/kernel/yama/ptrace_scope", -1);

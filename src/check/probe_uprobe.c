@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe_uprobe.c - probes of uprobes on a function of our own text.
+ * probe_uprobe.c - probes of uprobes on a function of Trapline's own text.
  *
  * Closing a perf uprobe waits for RCU, 0.1 s each: few are opened, and the exit of the
  * child closes them.
@@ -24,7 +24,7 @@
 #include "event/uprobe/uprobe_filter.h"
 #include "event/uprobe/uprobe_nops.h"
 
-/* Where a function of ours lies on disk. */
+/* Where a function of Trapline lies on disk. */
 struct place {
 	char path[PATH_MAX];
 	uint64_t offset;
@@ -96,7 +96,7 @@ void probe_uprobe(struct probe_result *r)
 		  (unsigned long long)(clock_now_ns() - closing) / 1000);
 }
 
-/* Counts its runs in a map, and vetoes. expected_attach is 0 but for uprobe-multi. */
+/* Counts its runs in a map, and vetoes. expected_attach is 0 except for uprobe-multi. */
 static int program_load(int *map, uint32_t expected_attach)
 {
 	union bpf_attr attr;
@@ -160,7 +160,7 @@ void probe_uprobe_multi(struct probe_result *r)
 		  (unsigned long long)(opened - start) / 1000);
 }
 
-/* Where it is "no", events find another place (event/uprobe/uprobe_place.h). */
+/* Where it is "no", events find another location (event/uprobe/uprobe_place.h). */
 void probe_uprobe_nops(struct probe_result *r)
 {
 	uint32_t writes = 0;

@@ -13,16 +13,16 @@
 #define PROBE_HITS 20
 
 __attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r, const char *fmt, ...);
-/* Each "no" has a remedy, or says that there is none. */
+/* Each "no" has a remedy, or states that there is none. */
 __attribute__((format(printf, 3, 4))) void probe_no(struct probe_result *r, const char *remedy,
 						    const char *fmt, ...);
 /* ok decides which of the two. */
 __attribute__((format(printf, 4, 5))) void probe_say(struct probe_result *r, int ok,
 						     const char *remedy, const char *fmt, ...);
-/* perf_event_open said err (negative). paranoid is the highest level at which it would
+/* perf_event_open stated err (negative). paranoid is the highest level at which it would
  * work. */
 void probe_refused(struct probe_result *r, int err, const char *tried, int paranoid);
-/* bpf(2) said err. */
+/* bpf(2) stated err. */
 void probe_bpf_refused(struct probe_result *r, int err, const char *tried);
 
 /* Facts about this process. */

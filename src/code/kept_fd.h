@@ -25,7 +25,7 @@ struct kept_fd {
 void kept_fd_take(struct kept_fd *kept, int fd);
 /* 1: it is open, and still that file. */
 int kept_fd_is_ours(const struct kept_fd *kept);
-/* One that is not ours any more is not closed. */
+/* One that is not Trapline's any more is not closed. */
 void kept_fd_close(struct kept_fd *kept);
 
 #endif

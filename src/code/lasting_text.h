@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lasting_text.h - memory for a text that says why something failed, after who wrote it has returned.
+ * lasting_text.h - memory for a text that states why something failed, after who wrote it has
+ * returned.
  *
- * No thread-local variable: what all threads have is scarce in a process that is not ours.
+ * No thread-local variable: what all threads have is scarce in a process that is not Trapline's.
  */
 #ifndef CODE_LASTING_TEXT_H
 #define CODE_LASTING_TEXT_H

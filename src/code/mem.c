@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mem.c - writing one's own text through the kernel, whatever its protection is.
+ * mem.c - writing one's own text through the kernel, no matter what its protection is.
  *
- * /proc/thread-self/mem is the first way. A kernel may be built or booted so that it writes protected
- * text only for a tracer (proc_mem.force_override=ptrace, the default of Debian since 7.0). So the
- * second way is a process that has our memory and is traced by the calling thread: what is written to
- * its /proc/PID/mem is our text too. It runs no code but the lines of assembler in tracee_*.c, has all
- * signals blocked, and lives until mem_close() or until the calling thread ends.
+ * /proc/thread-self/mem is the first way. A kernel may be built or booted so that it writes
+ * protected text only for a tracer (proc_mem.force_override=ptrace, the default of Debian since
+ * 7.0). So the second way is a process that has Trapline's memory and is traced by the calling
+ * thread: what is written to its /proc/PID/mem is Trapline's text too. It runs no code but the
+ * lines of assembler in tracee_*.c, has all signals blocked, and lives until mem_close() or until
+ * the calling thread ends.
  *
- * Against mprotect() this has advantages: no page is writable and executable at once, the protection
- * that another patcher gives to the page is not touched, and sealed text can be changed.
+ * Against mprotect() this has advantages: no page is writable and executable at once, the
+ * protection that another patcher gives to the page is not touched, and sealed text can be changed.
  *
  * The second way is not tried under a seccomp filter: the filter may kill the program for ptrace().
  */
@@ -39,7 +40,7 @@ int mem_open_plain(void)
 	return own_fd_open("/proc/thread-self/mem", O_RDWR);
 }
 
-/* The whole mask: a signal in the tracee would stop it, and nothing lets it go on. */
+/* The whole mask: a signal in the tracee would stop it, and nothing lets it continue. */
 TRAP_PATH static long clone_masked(struct mem *mem)
 {
 	const uint64_t all = UINT64_MAX;
@@ -178,7 +179,7 @@ int mem_write(struct mem *mem, uint64_t address, const void *bytes, size_t len)
 	if (mem->fd < 0)
 		return mem->fd;
 	int err = write_once(mem, address, bytes, len);
-	/* A short write says the same as EIO: the page is refused. */
+	/* A short write states the same as EIO: the page is refused. */
 	if (err != -EIO || !mem->may_trace)
 		return err;
 	mem->may_trace = 0;

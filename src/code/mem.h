@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* mem.h - writing one's own text through the kernel, whatever its protection is: see mem.c. */
+/*
+ * mem.h - writing one's own text through the kernel, no matter what its protection is: see mem.c.
+ */
 #ifndef CODE_MEM_H
 #define CODE_MEM_H
 
@@ -7,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How the kernel was asked: may_trace says whether the second way may be tried. */
+/* How the kernel was asked: may_trace states whether the second way may be tried. */
 struct mem {
 	int fd;	   /* -1: not opened */
 	int pidfd; /* of the tracee; -1: none */
@@ -26,7 +28,7 @@ int mem_open_plain(void);
 /* Opens the memory through a tracee: 0, or -errno and nothing is left. */
 int mem_open_traced(struct mem *mem);
 
-/* Writes bytes in one system call. 0 or -errno. Only the thread that wrote first may go on. */
+/* Writes bytes in one system call. 0 or -errno. Only the thread that wrote first may continue. */
 int mem_write(struct mem *mem, uint64_t address, const void *bytes, size_t len);
 
 void mem_close(struct mem *mem);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tracee_x86_64.c - a process that shares our memory and is traced by the thread that made it.
+ * tracee_x86_64.c - a process that shares Trapline's memory and is traced by the thread that made
+ * it.
  *
- * It uses neither stack nor thread-local data, since both are those of that thread. Its text is where
- * no trap is ever placed: with all signals blocked a trap would end it.
+ * It uses neither stack nor thread-local data, since both are those of that thread. Its text is
+ * where no trap is ever placed: with all signals blocked a trap would end it.
  */
 #include "code/mem.h"
 
@@ -20,7 +21,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"	mov $0x00801500, %edi\n"
 	"	xor %esi, %esi\n"
 	"	xor %r10d, %r10d\n"
-	"	mov $56, %eax\n" /* clone(flags, 0, pidfd, NULL); r8 is not looked at */
+	"	mov $56, %eax\n" /* clone(flags, 0, pidfd, NULL); r8 is not inspected */
 	"	syscall\n"
 	"	test %rax, %rax\n"
 	"	jz 1f\n"

@@ -158,7 +158,7 @@ static bool compile_choice(struct compiler *c, const struct tree_node *n)
 	bool is_signed = compile(c, n->right);
 	struct cond_step *end = steps_put(&c->steps, COND_JUMP, 0, 0);
 
-	c->steps.height--; /* the other branch leaves its number in the same place */
+	c->steps.height--; /* the other branch leaves its number in the same location */
 	steps_land(&c->steps, otherwise);
 	is_signed &= compile(c, n->other);
 	steps_land(&c->steps, end);

@@ -2,9 +2,9 @@
 /*
  * emit.c - see emit.h. Must mean what eval.c means, bit for bit.
  *
- * Whatever the parser accepts must pass the verifier. Its cost grows with the number of different
- * states at the points where branches meet; a truth value made by a branch is two states. So each
- * is mixed with a zero that the verifier cannot see through: from there on both are one.
+ * No matter what the parser accepts must pass the verifier. Its cost grows with the number of
+ * different states at the points where branches meet; a truth value made by a branch is two states.
+ * So each is mixed with a zero that the verifier cannot see through: from there on both are one.
  */
 #include "cond/emit.h"
 

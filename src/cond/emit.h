@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* emit.h - from the steps of a condition to eBPF, inside a program that says where things are. */
+/* emit.h - from the steps of a condition to eBPF, inside a program that states where things are. */
 #ifndef COND_EMIT_H
 #define COND_EMIT_H
 

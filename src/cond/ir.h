@@ -3,8 +3,8 @@
  * ir.h - a condition as steps on a stack of 64-bit numbers.
  *
  * The parser writes them, the interpreter (eval.c) and the eBPF compiler (emit.c) read them. The
- * height of the stack before each step is known when it is written, so neither needs recursion
- * and a stack slot is a place in the program's frame. Jumps only go forward: every condition ends.
+ * height of the stack before each step is known when it is written, so neither needs recursion and
+ * a stack slot is a location in the program's frame. Jumps only go forward: every condition ends.
  */
 #ifndef COND_IR_H
 #define COND_IR_H

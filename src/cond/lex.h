@@ -46,8 +46,8 @@ bool token_is_name_start(char c);
 const char *token_word_end(const char *text);
 
 /*
- * The ':' of `conn.c:count`, `libc.so.6:environ`: what stands before a single ':' that a name
- * follows. A length follows another ':', one with a digit behind it. NULL: the text begins with none.
+ * The ':' of `conn.c:count`, `libc.so.6:environ`: what is before a single ':' that a name follows.
+ * A length follows another ':', one with a digit behind it. NULL: the text begins with none.
  */
 const char *token_scope_end(const char *text, enum token_names names);
 

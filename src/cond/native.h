@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * native.h - from the steps of a condition to x86-64 machine code that runs where a probe stands.
+ * native.h - from the steps of a condition to x86-64 machine code that runs where a probe is.
  *
  * The code is a filter: it may send a thread on that the interpreter then rejects, never the other
- * way round. So it asks the interpreter, by the way out for "true", wherever an answer is hard to get:
- * a divisor of 0, a thread that the library has not met, memory that might fault, a thread's name.
+ * way round. So it asks the interpreter, by the way out for "true", wherever an answer is hard to
+ * get: a divisor of 0, a thread that the library has not met, memory that might fault, a thread's
+ * name.
  */
 #ifndef COND_NATIVE_H
 #define COND_NATIVE_H

@@ -265,7 +265,7 @@ static void push_a_term(struct native *n, uint32_t term)
 		break;
 	case COND_HITS:
 	case COND_HITS_IN_THREAD:
-		/* All passes count, so all have to come to the interpreter. */
+		/* All passes count, so all have to reach the interpreter. */
 		give_up(n, -EOPNOTSUPP, "it counts hits");
 		break;
 	default:
@@ -592,7 +592,7 @@ static void step_emit(struct native *n, const struct cond_step *step)
 		native_binary(n, step);
 }
 
-/* A label that is also fallen into: the same values in the same places on both ways. */
+/* A label that is also fallen into: the same values in the same locations on both ways. */
 static void meet_label(struct native *n, uint32_t at, uint32_t height)
 {
 	int has_top = n->is_label[at] & 2;

@@ -2,9 +2,9 @@
 /*
  * steps.h - writing the steps of a condition.
  *
- * Each function writes what leaves one number on the stack, and returns whether that is signed, by the
- * rules of C: what is narrower than 64 bits is a number that a signed one can hold. After the condition
- * is full nothing is written, and only is_full says so.
+ * Each function writes what leaves one number on the stack, and returns whether that is signed, by
+ * the rules of C: what is narrower than 64 bits is a number that a signed one can hold. After the
+ * condition is full nothing is written, and only is_full reports it.
  */
 #ifndef COND_STEPS_H
 #define COND_STEPS_H

@@ -103,7 +103,7 @@ static const char *operator_named(const char *word)
 	return NULL;
 }
 
-/* A word where only an operator can stand. */
+/* A word where only an operator can be. */
 static void wrong_word(struct tree_parser *p)
 {
 	const struct token *t = &p->now;
@@ -189,8 +189,8 @@ static bool is_reserved(const struct tree_parser *p, const char *word, const cha
 }
 
 /*
- * A path that begins at the token; `at` is the token, or what follows its &. NULL: the text there is
- * the language's own, or wrong in a way that its rules say better. Then nothing was read.
+ * A path that begins at the token; `at` is the token, or what follows its &. NULL: the text there
+ * is the language's own, or wrong in a way that its rules state better. Then nothing was read.
  */
 static struct tree_node *take_path(struct tree_parser *p, const char *at, bool is_address)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree.h - the text of an expression as a tree: a condition, or a place in memory.
+ * tree.h - the text of an expression as a tree: a condition, or a location in memory.
  *
  * A condition is C's expression syntax on numbers; trapline-condition(7) describes it. Its operands
- * may be paths, if the caller knows names, and a place is one path:
+ * may be paths, if the caller knows names, and a location is one path:
  *
  *   place   := path ['+' number | '-' number] [':' length]
  *   path    := '*' path | '(' type '*' ... ')' path | postfix
@@ -76,7 +76,7 @@ struct tree_node {
 
 struct expression {
 	const struct tree_node *root;
-	/* What stands behind a place: */
+	/* What is behind a location: */
 	uint64_t offset;
 	bool has_offset;
 	bool is_negative;
@@ -88,7 +88,7 @@ struct expression {
 	size_t string_bytes;
 };
 
-#define TREE_PLACE_MAX 512 /* characters of a place */
+#define TREE_PLACE_MAX 512 /* characters of a location */
 
 /* True if a word of the language is a name here, such as that of a parameter. */
 typedef bool (*tree_hides)(void *arg, const char *word);

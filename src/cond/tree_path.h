@@ -7,7 +7,7 @@
 
 /* A path, in the rules that p->lexing has. */
 struct tree_node *tree_path(struct tree_parser *p);
-/* The path of a place, and what stands behind it. */
+/* The path of a location, and what is behind it. */
 void tree_place(struct tree_parser *p);
 /* The name that a path begins with; NULL: it begins with a number. */
 const struct tree_node *tree_first(const struct tree_node *path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* create.c - see create.h: a row of the table comes to life, and is given back. */
+/* create.c - see create.h: a row of the table reaches life, and is given back. */
 #include "core/create.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@ int event_create_counter(struct trapline *t, enum trapline_counter what,
 /* Waits for its callbacks and for calls on it. */
 void event_close(struct trapline_event *ev);
 
-/* A call on an event that may be closed meanwhile: 0, and event_leave() is due; or -errno. */
+/* A call on an event that may be closed in the meantime: 0, and event_leave() is due; or -errno. */
 int event_call(struct trapline_event *ev);
 int event_switch(struct trapline_event *ev, uint32_t on);
 /* Off, and its uprobes out of the code. AS-Unsafe. */

@@ -15,7 +15,7 @@ enum failed_step {
 };
 /* AS-Safe, as long as what is a constant. */
 int failed(int err, enum failed_step step, const char *what);
-/* What an earlier call noted is not about this one. */
+/* What an earlier call recorded is not about this one. */
 void failed_forget(void);
 
 #endif

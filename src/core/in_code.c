@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* in_code.c - see in_code.h: which form fits the place, and the condition as machine code. */
+/* in_code.c - see in_code.h: which form fits the location, and the condition as machine code. */
 #include "core/in_code.h"
 
 #include <dlfcn.h>

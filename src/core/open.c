@@ -348,7 +348,7 @@ static int is_open_here(const struct trapline_event *row)
 	return row->state == EVENT_LIVE && row->owner_pid == sys_getpid();
 }
 
-/* A mapping of our own: the counted event may be closed before this one. */
+/* A mapping of Trapline's own: the counted event may be closed before this one. */
 static int count_event(struct event_counted *counted, const struct trapline_event *row)
 {
 	if (!row || !is_open_here(row) || !row->attr.sample_period)
@@ -444,7 +444,7 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	if (err == -KERNEL_ENOTSUPP)
 		return failed(-EOPNOTSUPP, FAILED_CODE,
 			      "the kernel cannot put a breakpoint on an instruction");
-	/* What is not possible here is said whole: nothing that the system lacks is behind it. */
+	/* What is not possible here is stated whole: nothing that the system lacks is behind it. */
 	return err ? failed(err, err == -EOPNOTSUPP ? FAILED_CODE : FAILED_EVENT, why) : 0;
 }
 

@@ -19,7 +19,7 @@ struct wish {
 	uint64_t amount_at;
 };
 
-/* What cannot be, whatever the kernel allows. */
+/* What cannot be, no matter what the kernel allows. */
 int check_event_opts(const struct trapline *t, const struct trapline_event_opts *o);
 
 /* A row of the table, filled from options, or NULL: all are taken. */

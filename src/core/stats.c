@@ -20,8 +20,8 @@ static uint64_t rest(uint64_t whole, uint64_t parts)
 
 /*
  * A thread with two events (found and inherited) gets one signal for each access, since SIGTRAP
- * does not queue: the kernel's count is two, ours is one. Such threads are among those found in
- * a later round, so what is missing is a duplicate up to their count, and merged beyond it.
+ * does not queue: the kernel's count is two, Trapline's is one. Such threads are among those found
+ * in a later round, so what is missing is a duplicate up to their count, and merged beyond it.
  */
 static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
@@ -149,7 +149,7 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 		s->unread = rest(s->taken, known);
 }
 
-/* A trap inside a callback comes to no event. */
+/* A trap inside a callback reaches no event. */
 static void in_code_stats(struct trapline_event *ev, struct trapline_stats *s)
 {
 	uint64_t nested = 0;

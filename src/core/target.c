@@ -129,7 +129,7 @@ TRAPLINE_API int trapline_open(pid_t pid, const struct trapline_open_opts *opts,
 	err = check_process(pid ? pid : self);
 	if (err)
 		return err;
-	/* In the agent a thread of ours does it, and malloc() would make an arena for it. */
+	/* In the agent a thread of Trapline does it, and malloc() would make an arena for it. */
 	struct trapline *t = memory_map(sizeof(*t));
 	if (memory_failed(t))
 		return failed(-ENOMEM, FAILED_TARGET, NULL);

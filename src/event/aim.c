@@ -165,7 +165,7 @@ void event_free(struct trapline_event *ev)
 	event_give(ev);
 }
 
-/* As event_let_go(), in a forked child: the events are the parent's and go on. */
+/* As event_let_go(), in a forked child: the events are the parent's and continue. */
 void event_forget_copies(struct trapline_event *ev)
 {
 	uint64_t id;

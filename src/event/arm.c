@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arm.c - open an event in every thread in scope, while threads are born and die.
+ * arm.c - open an event in every thread in scope, while threads are created and die.
  *
  * The kernel inherits an event only to threads created after it was opened, by threads that
  * carry it. So: list the threads, open in each, and list again until nothing new appears. A
- * thread that appears late may have been born before its parent was armed (then it must be
+ * thread that appears late may have been created before its parent was armed (then it must be
  * opened) or after (then it has inherited already), and nothing tells which. It is opened with
  * the number of its round, its *class*: no thread of round k can have inherited an event of
  * round k, since the list of the round was complete before its first open. Who sees two classes
@@ -191,7 +191,7 @@ static int arm_round(struct trapline_event *ev, const struct task_list *list, st
 		if (!added)
 			continue;
 		int err = open_root(ev, list->tids[i], class, prepare);
-		if (err == -ESRCH) /* it has exited meanwhile */
+		if (err == -ESRCH) /* it has exited in the meantime */
 			continue;
 		if (err)
 			return err;
@@ -200,7 +200,7 @@ static int arm_round(struct trapline_event *ev, const struct task_list *list, st
 	return opened;
 }
 
-/* Nobody but the caller could create a thread meanwhile: one round is enough. */
+/* Nobody but the caller could create a thread in the meantime: one round is enough. */
 static int is_caller_alone(const struct trapline_event *ev, const struct task_list *list)
 {
 	return ev->pid == sys_getpid() && list->count == 1 && list->tids[0] == sys_gettid();
@@ -251,9 +251,9 @@ static int arm_threads(struct trapline_event *ev, const pid_t *tids, size_t coun
 }
 
 /*
- * Events that were enabled after their opening: a thread that was being cloned by a child meanwhile
- * took over the state "off" and was not yet in the list that ENABLE walks (kernel/events/core.c,
- * inherit_event()). By now it is.
+ * Events that were enabled after their opening: a thread that was being cloned by a child in the
+ * meantime took over the state "off" and was not yet in the list that ENABLE walks
+ * (kernel/events/core.c, inherit_event()). By now it is.
  */
 static void enable_missed(struct trapline_event *ev)
 {

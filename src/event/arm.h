@@ -13,7 +13,7 @@
 typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
 			     int cpu);
 
-/* Open the event in all threads in scope; holds `op` meanwhile. */
+/* Open the event in all threads in scope; holds `op` in the meantime. */
 int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 	      event_prepare prepare);
 /* As that, but on failure leaves what it opened to event_disarm(): callbacks may be running. */

@@ -2,7 +2,7 @@
 /*
  * attr.c - what is asked of perf_event_open() for each kind of event.
  *
- * MODIFY_ATTRIBUTES compares the whole attr with the kernel's copy but for five members, so the
+ * MODIFY_ATTRIBUTES compares the whole attr with the kernel's copy except for five members, so the
  * attr made here is kept for the life of the event.
  */
 #include "event/attr.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * births.c - wait for the births that are under way. Safe in a handler.
+ * births.c - wait for the thread creations that are under way. Safe in a handler.
  *
- * A clone copies the attributes of an event first, and enters its copy in the list of children last.
- * What changes all children in between leaves that one out. But the cloning thread holds the lock of its
- * context all the while (kernel/events/core.c, perf_event_init_context()), and perf_event_open() takes
- * the lock of the context that it adds an event to. So after an event has been opened in a thread, that
- * thread has no copy under way that was begun before. The event counts nothing, and is closed again.
+ * A clone copies the attributes of an event first, and enters its copy in the list of children
+ * last. What changes all children in between leaves that one out. But the cloning thread holds the
+ * lock of its context all the while (kernel/events/core.c, perf_event_init_context()), and
+ * perf_event_open() takes the lock of the context that it adds an event to. So after an event has
+ * been opened in a thread, that thread has no copy under way that was begun before. The event
+ * counts nothing, and is closed again.
  */
 #include "event/births.h"
 
@@ -36,7 +37,10 @@ static int wait_for_thread(pid_t tid)
 	return fd < 0 && fd != -ESRCH ? fd : 0; /* it has ended, and so has its last clone */
 }
 
-/* The kernel lists threads in the order of their births, so both lists are gone through once. */
+/*
+ * The kernel lists threads in the order of their thread creations, so both lists are gone through
+ * once.
+ */
 static int is_listed(const struct task_list *list, size_t *at, pid_t tid)
 {
 	for (size_t i = *at; i < list->count; i++)

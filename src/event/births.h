@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* births.h - wait for the births that are under way in a process. */
+/* births.h - wait for the thread creations that are under way in a process. */
 #ifndef EVENT_BIRTHS_H
 #define EVENT_BIRTHS_H
 
@@ -20,8 +20,8 @@ enum births_of {
 };
 
 /*
- * Until no thread has a birth under way that was begun before the call; of the young: no thread but the
- * elders. 0, or -errno: that cannot be known of all. AS-Safe.
+ * Until no thread has a thread creation under way that was begun before the call; of the young: no
+ * thread but the elders. 0, or -errno: that cannot be known of all. AS-Safe.
  */
 int births_wait(struct births *births, pid_t pid, enum births_of of);
 /* The elders are those that the last call found. */

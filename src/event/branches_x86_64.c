@@ -10,7 +10,10 @@
 #define INTEL_RETIRED_CONDITIONAL 0x01c4
 #define INTEL_RETIRED_CONDITIONAL_SINCE_ICE_LAKE 0x11c4
 
-/* Models of family 6 before Ice Lake are below 0x97, but for these that are not, and others that are. */
+/*
+ * Models of family 6 before Ice Lake are below 0x97, except for these that are not, and others that
+ * are.
+ */
 static int is_ice_lake_or_later(uint32_t model)
 {
 	static const uint8_t later[] = { 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f };

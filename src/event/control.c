@@ -99,12 +99,13 @@ static int pass(struct trapline_event *ev)
 }
 
 /*
- * A state is copied from the thread that bears: off, while MODIFY_ATTRIBUTES is at it or if it was left
- * out before. So one that is left out can hand that on to the next one before a pass finds it. Each
- * pass ends all but those of these that bear at that very moment, and this is over when none is born.
+ * A state is copied from the thread that bears: off, while MODIFY_ATTRIBUTES is at it or if it was
+ * left out before. So one that is left out can hand that on to the next one before a pass finds it.
+ * Each pass ends all but those of these that bear at that very moment, and this is over when none
+ * is created.
  */
 #define STATE_PASSES_MAX 16
-#define QUIET_PASSES 2 /* in a row, that found none born */
+#define QUIET_PASSES 2 /* in a row, that found none created */
 
 static int pass_on_state(struct trapline_event *ev, struct births *births)
 {
@@ -122,8 +123,9 @@ static int pass_on_state(struct trapline_event *ev, struct births *births)
 }
 
 /*
- * A thread that is being born during a pass is left out, but not by a pass after its birth. An address is
- * always copied from the event that was opened, so for that the second pass is the last one.
+ * A thread that is being created during a pass is left out, but not by a pass after its thread
+ * creation. An address is always copied from the event that was opened, so for that the second pass
+ * is the last one.
  */
 static int pass_again(struct trapline_event *ev)
 {
@@ -269,7 +271,9 @@ static void place_set(struct trapline_event *ev, uint32_t part, uint64_t value)
 		ev->place_now[part] = (ev->place_now[part] + 1) % EVENT_PLACES;
 		place = &places_of(ev, part)[ev->place_now[part]];
 	}
-	/* Programs of other threads look at it meanwhile: they find it whole, or not at all. */
+	/*
+	 * Programs of other threads look at it in the meantime: they find it whole, or not at all.
+	 */
 	uint64_t again = PLACE_ARMED_AGAIN;
 	if (place->addr != to->addr || place->len != to->len) {
 		atomic_set(&place->addr, 0);

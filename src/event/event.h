@@ -2,8 +2,8 @@
 /*
  * event.h - one event: what the kernel was asked for, and what became of its hits.
  *
- * Events live in a fixed table and are never freed: a handler that holds a late signal may look
- * at any of them at any time. A generation tells whether the signal still means this event.
+ * Events live in a fixed table and are never freed: a handler that holds a late signal may inspect
+ * any of them at any time. A generation tells whether the signal still means this event.
  *
  * Rules:
  *  1. fds, parts and counts of descriptors change only under `op` (event_lock or arming).
@@ -44,7 +44,8 @@ struct event_part {
 
 /*
  * Where a part of the event is, and what was there at the last hit. Two for each part: a hit of the
- * place before a move may come while the event is being moved, and keeps its own length and value.
+ * location before a move may come while the event is being moved, and keeps its own length and
+ * value.
  */
 struct event_place {
 	uint64_t addr; /* 0: none; written first as 0 and last as itself */
@@ -63,7 +64,7 @@ struct event_place {
 
 /*
  * What the program tells the handler of a hit whose signal it lets pass. Found by the stack
- * pointer, which both sides know whatever pid namespace they are in.
+ * pointer, which both sides know no matter what pid namespace they are in.
  */
 struct event_note {
 	uint64_t key; /* event_note_key(); written first as 0 and last as itself */
@@ -117,7 +118,7 @@ _Static_assert(sizeof(struct event_control) <= 4096, "the control page is one pa
 
 /* Where count(EVENT) of a condition reads; survives the end of that event. */
 struct event_counted {
-	const struct event_control *control; /* a mapping of our own, or NULL: in the table */
+	const struct event_control *control; /* a mapping of Trapline's own, or NULL: in the table */
 	const struct trapline_event *row;
 	uint32_t generation;
 };
@@ -246,7 +247,7 @@ struct trapline_event {
 	pid_t op_owner;
 	uint32_t wanted;
 	uint32_t applied;
-	uint32_t is_inherited; /* by threads that are born: a change has to meet births; see control.c */
+	uint32_t is_inherited; /* by threads that are created: a change has to meet thread creations; see control.c */
 
 	int has_limit;
 	uint64_t limit;
@@ -288,8 +289,8 @@ struct trapline_event {
 extern struct trapline_event event_table[EVENT_MAX];
 
 /*
- * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic tells our signals from those of
- * another copy of this library in the same process: the program's own, or a loaded agent.
+ * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic tells Trapline's signals from
+ * those of another copy of this library in the same process: the program's own, or a loaded agent.
  */
 #define EVENT_MAGIC 0x7472u
 

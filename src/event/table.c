@@ -28,7 +28,9 @@ struct trapline_event *event_take(void)
 		uint32_t generation = ev->generation + 1;
 		size_t from = offsetof(struct trapline_event, target);
 
-		/* A late handler may read the row meanwhile: state and generation stay valid. */
+		/*
+		 * A late handler may read the row in the meantime: state and generation stay valid.
+		 */
 		atomic_set(&ev->generation, generation);
 		memset((char *)ev + from, 0, sizeof(*ev) - from);
 		ev->first_generation = generation;
@@ -103,7 +105,10 @@ void event_roots_free(struct event_roots *roots)
 	size_t capacity = roots->capacity;
 	void *fds = roots->fds;
 
-	/* First: a child that another thread forks meanwhile reads the count before the array. */
+	/*
+	 * First: a child that another thread forks in the meantime reads the count before the
+	 * array.
+	 */
 	atomic_set(&roots->count, 0);
 	roots->fds = NULL;
 	roots->classes = NULL;

@@ -4,8 +4,8 @@
  * through another mapping.
  *
  * What a store leaves is read in the kernel at its hit, so as long as no thread is in a hit the
- * memory holds what the last one said. A store may be done and its hit not yet begun: only what is
- * found twice, with no run of the program in between, counts. Changes between two looks are one.
+ * memory holds what the last one stated. A store may be done and its hit not yet begun: only what
+ * is found twice, with no run of the program in between, counts. Changes between two looks are one.
  */
 #include "event/unseen.h"
 

@@ -5,7 +5,7 @@
 
 #include "event/event.h"
 
-/* Does the memory hold what the last hit said? To be called now and then. */
+/* Does the memory hold what the last hit stated? To be called now and then. */
 void event_look_for_unseen(struct trapline_event *ev);
 
 #endif

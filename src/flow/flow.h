@@ -191,11 +191,11 @@ struct flow_thread {
 	uint32_t last_step;
 	struct flow_call call[FLOW_CALLS];
 	uint64_t began_ns;
-	uint64_t suspended_pc; /* where the registers' marks go on */
+	uint64_t suspended_pc; /* where the registers' marks continue */
 	uint64_t suspended_sp;
 	uint64_t sink_sp; /* of the outermost sink that the thread is in */
 	const struct flow_site *sink_site;
-	uint64_t skip_pc; /* a site that was looked at natively, where the window begins */
+	uint64_t skip_pc; /* a site that was inspected natively, where the window begins */
 	int32_t tid;
 	int watch_rests;
 	uint32_t pending_steps[FLOW_PENDING];
@@ -233,11 +233,11 @@ int flow_site_is_of_user(const struct flow_site *site);
 int flow_start(struct flow_region *region, int may_trap, char *why, size_t n);
 /* The end: what lies there is told. */
 void flow_end(void);
-/* Nothing of the bytes stays in the process because of us. */
+/* Nothing of the bytes stays in the process because of Trapline. */
 void flow_wipe(void);
 /*
- * Unmaps all but the region, when no thread is in our code any more and none can come. -EBUSY: a window waits in
- * a system call, and all stays.
+ * Unmaps all but the region, when no thread is in Trapline's code any more and none can come.
+ * -EBUSY: a window waits in a system call, and all stays.
  */
 int flow_give(void);
 

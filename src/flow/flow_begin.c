@@ -87,7 +87,10 @@ void flow_threads_give(void)
 
 /* ---- the calls that the thread is in ---- */
 
-/* The unwinder says the return addresses; where they lie is found on the stack, one after the other. */
+/*
+ * The unwinder states the return addresses; where they lie is found on the stack, one after the
+ * other.
+ */
 static void find_calls(struct flow_thread *t, const ucontext_t *context)
 {
 	const uint64_t *words = t->words;

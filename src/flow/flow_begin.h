@@ -19,11 +19,11 @@ int flow_begin(struct flow_thread *t, ucontext_t *context);
 void flow_on_own_stack(const struct window_area *area, void (*call)(void *), void *arg);
 /* What windows and traps took, by its counter. */
 void flow_spend(enum flow_counter counter, uint64_t ns);
-/* In a forked child, which has no thread of ours, the trap itself looks at the budget. */
+/* In a forked child, which has no thread of Trapline, the trap itself inspects the budget. */
 void flow_budget_trap(void);
 /* The budget of a child is its own. Once in a process. */
 void flow_budget_start(void);
-/* Now and then, by a thread of ours; passed_ns: since the last time. */
+/* Now and then, by a thread of Trapline; passed_ns: since the last time. */
 void flow_budget_tick(uint64_t passed_ns);
 /* 1: all that was to be found is there, or the command has ended it. */
 int flow_is_over(void);

@@ -87,7 +87,7 @@ static int begin_part(const struct flow_moment *m, struct stream *s, const char 
 	return 1;
 }
 
-/* 1: the bytes go on with what came before. *used: so many of them. */
+/* 1: the bytes continue with what came before. *used: so many of them. */
 static int go_on(const struct flow_moment *m, struct stream *s, uint64_t at, uint64_t bytes,
 		 uint32_t *used)
 {

@@ -2,9 +2,9 @@
 /*
  * flow_marks.c - the marks of memory, by pages.
  *
- * A page gets its marks when one is set in it, and keeps them. The table is open addressing; a filter of
- * bits says at once that a page has none. Threads write marks without a lock: two that write one byte at
- * once race for the byte too.
+ * A page gets its marks when one is set in it, and keeps them. The table is open addressing; a
+ * filter of bits states at once that a page has none. Threads write marks without a lock: two that
+ * write one byte at once race for the byte too.
  */
 #include "base/general_regs.h"
 

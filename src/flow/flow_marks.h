@@ -20,13 +20,17 @@ flow_mark *flow_marks_page(uint64_t page);
 uint64_t flow_marks_next(uint32_t *at);
 /* The end of a window: computed bytes are kept as they are. */
 void flow_marks_settle(struct flow_thread *t);
-/* The window goes on behind a system call: what it marked counts as before, where it is what it was. */
+/*
+ * The window continues behind a system call: what it marked counts as before, where it is what it
+ * was.
+ */
 void flow_marks_resume(struct flow_thread *t);
 /* What lies there now, for threads that may touch it during the window. */
 void flow_marks_tell(const struct flow_thread *t);
 /*
- * A row that is long enough goes on in both directions as far as the bytes of the page (now) are those of the
- * source: they were moved with it, by an instruction just before the window or by one that keeps no marks.
+ * A row that is long enough continues in both directions as far as the bytes of the page (now) are
+ * those of the source: they were moved with it, by an instruction just before the window or by one
+ * that keeps no marks.
  */
 void flow_marks_extend(uint64_t page, const uint8_t *now);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */

@@ -2,9 +2,9 @@
 /*
  * flow_path.c - who calls whom in a window, and the steps that bytes take.
  *
- * A call is noted with the place of its return address on the stack. Returns are not: when the stack
- * pointer is above that place, the call is over. A step is a function, called from one place, that stores
- * bytes which one other step stored before.
+ * A call is recorded with the location of its return address on the stack. Returns are not: when
+ * the stack pointer is above that location, the call is over. A step is a function, called from one
+ * location, that stores bytes which one other step stored before.
  */
 #include "base/general_regs.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_places.c - what makes a thread tell that it is at a site: a jump, or an int3 where none fits.
+ * flow_places.c - what makes a thread tell that it is at a site: a jump, or an int3 where none
+ * fits.
  *
- * A thread with SIGTRAP blocked dies of an int3. In a process that was attached to, threads can block it
- * at any time: by libc, in a thread that libc is just making, in a handler, or by a system call of their
- * own. So there are jumps only. A place that has no room for one is left out: that of libc is counted, and
- * one that the user named is refused. In a process that the command has started every mask is known
- * (guest/signals.c), and an int3 may stand there.
+ * A thread with SIGTRAP blocked dies of an int3. In a process that was attached to, threads can
+ * block it at any time: by libc, in a thread that libc is just making, in a handler, or by a system
+ * call of their own. So there are jumps only. A location that has no room for one is left out: that
+ * of libc is counted, and one that the user named is refused. In a process that the command has
+ * started every mask is known (guest/signals.c), and an int3 may be there.
  */
 #include "base/general_regs.h"
 
@@ -33,7 +34,7 @@
 #include "trap/probe_gate.h"
 
 #define TRIES 20
-#define TRAP_NS 4000u /* until our handler runs, and after it */
+#define TRAP_NS 4000u /* until Trapline's handler runs, and after it */
 #define JUMP_NS 300u
 #define TRY_NS 50000000
 
@@ -62,7 +63,9 @@ static void look(const struct flow_site *site, ucontext_t *context, uint64_t ns_
 
 /* ---- jumps ---- */
 
-/* Threads come by as soon as a jump stands, which is before all of them do: the number is known then. */
+/*
+ * Threads come by as soon as a jump is, which is before all of them do: the number is known then.
+ */
 static uint64_t resume_of(const struct flow_gate *gate)
 {
 	return code_probes[wishes[gate - gates].number].resume;

@@ -6,12 +6,12 @@
 #include <stddef.h>
 
 /*
- * What stands at the sites that are not quiet. may_trap: every mask of this process is ours, from its
- * begin. 0 or -errno with why.
+ * What is at the sites that are not quiet. may_trap: every mask of this process is Trapline's, from
+ * its begin. 0 or -errno with why.
  */
 int flow_places_start(int may_trap, char *why, size_t n);
 int flow_places_end(void);
-/* The sites are looked at, or not. 0 or -errno. */
+/* The sites are inspected, or not. 0 or -errno. */
 int flow_places_switch(int on);
 /* Not any more, from within one of them. */
 void flow_places_rest(void);

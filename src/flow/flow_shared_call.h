@@ -2,9 +2,10 @@
 /*
  * flow_shared_call.h - the system calls of a function that makes them for others.
  *
- * From glibc 2.41 on, functions that are cancellation points have no system call of their own: read() and its like
- * push the number and call one function, in which are two. Which function made the call is said by its return
- * address, which stands a known number of bytes above the stack pointer there.
+ * From glibc 2.41 on, functions that are cancellation points have no system call of their own:
+ * read() and its like push the number and call one function, in which are two. Which function made
+ * the call is stated by its return address, which is a known number of bytes above the stack
+ * pointer there.
  */
 #ifndef FLOW_FLOW_SHARED_CALL_H
 #define FLOW_FLOW_SHARED_CALL_H

@@ -2,9 +2,9 @@
 /*
  * flow_sites.c - where sources and sinks are: functions of libc, and those that the user named.
  *
- * A read is looked at behind its system call, where the bytes are there and nothing can block. A sink is
- * looked at where its function begins. execve() has no trap: posix_spawn() calls it in a child without
- * handlers, which a trap would kill. In a window it is seen all the same.
+ * A read is inspected behind its system call, where the bytes are there and nothing can block. A
+ * sink is inspected where its function begins. execve() has no trap: posix_spawn() calls it in a
+ * child without handlers, which a trap would kill. In a window it is seen all the same.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -182,7 +182,7 @@ static long number_set(const uint8_t *bytes, const struct insn *insn, long befor
 	return insn->length == 2 && bytes[0] == 0x31 && bytes[1] == 0xc0 ? 0 : -1;
 }
 
-/* Behind the system call: its registers are as before it, but for the result. */
+/* Behind the system call: its registers are as before it, except for the result. */
 static void add_behind(const struct known *k, uint64_t address, uint64_t caller, uint32_t above)
 {
 	const struct flow_site site = {
@@ -270,7 +270,7 @@ static void add_known(void *libc)
 						.kind = k->kind,
 						.argument = k->argument,
 						.has_fd = k->has_fd,
-						/* Natively it is looked at behind the call. */
+						/* Natively it is inspected behind the call. */
 						.is_quiet = k->is_quiet || k->number,
 						.is_inner = k->is_inner,
 						.name = k->name };
@@ -340,7 +340,7 @@ static int add_place(const struct flow_place *p, char *sink_name, char *why, siz
 			};
 		return 0;
 	}
-	/* Our handlers call it too, where a trap would kill: it is seen in windows only. */
+	/* Trapline's handlers call it too, where a trap would kill: it is seen in windows only. */
 	site.address = function_of(p, &site.is_quiet);
 	if (site.is_quiet && p->origin != FLOW_ORIGINS) {
 		snprintf(why, n, "%.*s has several implementations, so it can be a sink only",

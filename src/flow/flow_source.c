@@ -2,8 +2,8 @@
 /*
  * flow_source.c - bytes become a source: they are kept as they are, and marked where they lie.
  *
- * A thread that reaches a source or a sink natively is in a trap, and goes on in a window if it has met
- * followed bytes. In a window the same places are seen without a trap.
+ * A thread that reaches a source or a sink natively is in a trap, and continues in a window if it
+ * has met followed bytes. In a window the same locations are seen without a trap.
  */
 #include "base/general_regs.h"
 

@@ -430,7 +430,10 @@ static int reads_marks(struct step *s)
 	return 0;
 }
 
-/* The one where the window begins was looked at natively. A system call that was made in a window has been. */
+/*
+ * The one where the window begins was inspected natively. A system call that was made in a window
+ * has been.
+ */
 static void take_site(struct step *s)
 {
 	const struct flow_site *site = flow_site_at(s->pc);

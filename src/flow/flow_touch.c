@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_touch.c - a watch reports an access when it is done. What the instruction has loaded or copied is
- * marked now, before the window goes on behind it.
+ * flow_touch.c - a watch reports an access when it is done. What the instruction has loaded or
+ * copied is marked now, before the window continues behind it.
  */
 #include <trapline/trapline.h>
 

@@ -2,12 +2,12 @@
 /*
  * flow_watch.c - see flow_watch.h.
  *
- * While a window runs in the only thread the registers rest: in it each access is seen, and a trap costs.
- * Where there are other threads they do not, and the window goes on over the traps.
+ * While a window runs in the only thread the registers rest: in it each access is seen, and a trap
+ * costs. Where there are other threads they do not, and the window continues over the traps.
  *
- * Rules: 1. Who wins `is_busy` by a compare-and-exchange changes watches and the table of copies. Who
- * does not win goes on without: a copy may then be watched a window later. 2. A forked child has no
- * watches until it makes its own, and never moves those of its parent.
+ * Rules: 1. Who wins `is_busy` by a compare-and-exchange changes watches and the table of copies.
+ * Who does not win continues without: a copy may then be watched a window later. 2. A forked child
+ * has no watches until it makes its own, and never moves those of its parent.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@
 
 #define WATCHES 4u
 #define KEPT 128u
-#define TRAP_NS 10000u /* until our handler runs, and after it */
+#define TRAP_NS 10000u /* until Trapline's handler runs, and after it */
 
 struct watch {
 	struct moved_watch moved;
@@ -184,7 +184,7 @@ static int has_other_threads(void)
 {
 	struct stat st;
 
-	/* The caller, one of ours, and two names of directories. */
+	/* The caller, one of Trapline, and two names of directories. */
 	return sys4(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) || st.st_nlink > 4;
 }
 
@@ -321,7 +321,10 @@ static void look_at_touch(void *arg)
 	/* The window takes the context over. */
 	insn_regs_from_context(hit->context, &after);
 	const int has_begun = flow_begin(t, hit->context);
-	/* SIGTRAP was blocked: the thread is elsewhere by now, and what it did meanwhile was not seen. */
+	/*
+	 * SIGTRAP was blocked: the thread is elsewhere by now, and what it did in the meantime was
+	 * not seen.
+	 */
 	if (hit->async)
 		flow_count(FLOW_LATE, 1);
 	else if (has_begun)

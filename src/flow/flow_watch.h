@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_watch.h - debug registers on the copies that windows leave behind, so that the next thread that
- * touches one goes on in a window.
+ * flow_watch.h - debug registers on the copies that windows leave behind, so that the next thread
+ * that touches one continues in a window.
  */
 #ifndef FLOW_WATCH_H
 #define FLOW_WATCH_H
@@ -21,8 +21,8 @@ uint32_t flow_watch_start(void);
 void flow_watch_end(void);
 
 /*
- * A window begins in this thread: 1: the registers rest meanwhile. 0: they do not, for there are other
- * threads; and flow_watch_owns() says whose hits in the window are nothing new.
+ * A window begins in this thread: 1: the registers rest in the meantime. 0: they do not, for there
+ * are other threads; and flow_watch_owns() states whose hits in the window are nothing new.
  */
 int flow_watch_rest(void);
 int flow_watch_owns(uint64_t address);

@@ -59,7 +59,7 @@ int death_watch_open(struct death_watch *w)
 	ids_read(getpid(), &ids);
 	w->ids = ids.numbered_by;
 	int err = open_maps(w);
-	/* The end first: what is noted is taken out. */
+	/* The end first: what is recorded is taken out. */
 	if (!err)
 		err = attach(w, DEATH_AT_EXIT, "sched_process_exit");
 	if (!err)

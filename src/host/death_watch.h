@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * death_watch.h - signals that end processes, seen from outside: the thread, its registers and its stack.
+ * death_watch.h - signals that end processes, seen from outside: the thread, its registers and its
+ * stack.
  *
- * BPF programs at the kernel's tracepoints see the signal when it is delivered and has its default action. So
- * what a handler takes is not seen, and the process has no code of ours for it. It needs CAP_BPF and
- * CAP_PERFMON.
+ * BPF programs at the kernel's tracepoints see the signal when it is delivered and has its default
+ * action. So what a handler takes is not seen, and the process has no code of Trapline for it. It
+ * needs CAP_BPF and CAP_PERFMON.
  */
 #ifndef HOST_DEATH_WATCH_H
 #define HOST_DEATH_WATCH_H

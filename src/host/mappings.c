@@ -68,7 +68,7 @@ static int open_ring(struct cpu_ring *ring, int cpu)
 	attr.use_clockid = 1;
 	attr.clockid = CLOCK_MONOTONIC;
 	attr.watermark = 1;
-	attr.wakeup_watermark = RING_BYTES; /* the rings are looked at */
+	attr.wakeup_watermark = RING_BYTES; /* the rings are inspected */
 	return cpu_ring_open(ring, &attr, -1, cpu, RING_BYTES);
 }
 
@@ -124,7 +124,10 @@ static struct cpu_ring *oldest_of(struct mappings *m, uint64_t *time_ns)
 	return oldest;
 }
 
-/* What another CPU wrote before this record has been written when all rings are looked at once more. */
+/*
+ * What another CPU wrote before this record has been written when all rings are inspected once
+ * more.
+ */
 static struct cpu_ring *oldest_surely(struct mappings *m)
 {
 	uint64_t time_ns;

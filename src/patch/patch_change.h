@@ -6,8 +6,9 @@
 #include "patch/patch_gate.h"
 
 /*
- * Let all threads go to the new functions, or to the old ones. 0; -ETIMEDOUT: all is as before; above 0: so
- * many threads have not changed, PER_THREAD. It goes on from there when it is called again.
+ * Let all threads go to the new functions, or to the old ones. 0; -ETIMEDOUT: all is as before;
+ * above 0: so many threads have not changed, PER_THREAD. It continues from there when it is called
+ * again.
  */
 int patch_change(struct trapline_patch *patch, int to_new, uint64_t timeout_ns);
 /* Until no thread is in a gate that was led elsewhere. 0; -EBUSY: one is, and has been for a while. */

@@ -5,16 +5,18 @@
  *	old function:	jmp stub	in place of its first instruction; see code/probe
  *	stub:		jmp *word	to the old function, to the new one, or to the gate
  *
- * Words lead to gates only while a patch changes. Then one word decides for all functions, the phase of
- * the patch. A thread that has none of the functions that are left on its stack is outside. Once
- * outside, it stays so: each way in leads through a gate.
+ * Words lead to gates only while a patch changes. Then one word decides for all functions, the
+ * phase of the patch. A thread that has none of the functions that are left on its stack is
+ * outside. Once outside, it stays so: each way in leads through a gate.
  *
- * Rules:
- * G1. The phase has a number in its upper bits that no other change of any patch has. What was found
+ * Rules: G1. The phase has a number in its upper bits that no other change of any patch has. What
+ * was found
  *     out about a thread counts for that number alone.
- * G2. A gate counts itself into users of its site before it looks at the patch of the site. Who ends a
+ * G2. A gate counts itself into users of its site before it inspects the patch of the site. Who
+ * ends a
  *     patch takes it from its sites and waits for users before it frees the memory.
- * G3. A change ends by a compare-and-swap of the phase: by the thread that patches, or by one that has
+ * G3. A change ends by a compare-and-swap of the phase: by the thread that patches, or by one that
+ * has
  *     waited in a gate past the deadline, and goes back for all.
  */
 #ifndef PATCH_PATCH_GATE_H
@@ -34,7 +36,7 @@
 
 struct trapline_patch;
 
-/* The place of a jump. Never freed. */
+/* The location of a jump. Never freed. */
 struct patch_site {
 	struct probe_gate gate; /* first: see probe_gate.h */
 	uint64_t address;
@@ -55,7 +57,7 @@ struct patch_site {
 struct patch_range {
 	uint64_t from;
 	uint64_t to;
-	uint64_t entry; /* a thread that stands here is inside, too; a word on a stack may point here. 0: none */
+	uint64_t entry; /* a thread that is here is inside, too; a word on a stack may point here. 0: none */
 	uint32_t function;
 };
 
@@ -99,7 +101,7 @@ struct trapline_patch {
 	/* Threads that have told of themselves; a futex. The thread that waits for them is woken at due. */
 	uint32_t arrivals;
 	uint32_t arrivals_due;
-	struct task_list known; /* read before the gates stood; empty: not so */
+	struct task_list known; /* read before the gates was; empty: not so */
 	uint64_t restorer;	/* where a signal handler returns to */
 	pid_t pid;
 	uint64_t decided;
@@ -136,7 +138,7 @@ int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase, uint6
 int patch_scan(const struct trapline_patch *patch, uint32_t phase, uint64_t sp,
 	       const struct patch_maps *maps);
 
-/* 1: the address is a place on the way into a function that is left, or out of a gate. */
+/* 1: the address is a location on the way into a function that is left, or out of a gate. */
 int patch_is_on_the_way(const struct trapline_patch *patch, uint64_t pc);
 
 /* The calling thread runs, and was interrupted there: note what can be found out about it. AS-Safe. */

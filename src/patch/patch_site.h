@@ -24,7 +24,7 @@ int patch_site_open(uint64_t address, int may_trap, struct patch_site **out,
 void patch_site_lead(struct patch_site *site, enum patch_way way);
 /* Restore the instruction. Its patch is taken from it before. */
 int patch_site_close(struct patch_site *site, struct code_problem *problem);
-/* Until no thread looks at the patch it had. 0; -EBUSY: one does, and has for a while. */
+/* Until no thread inspects the patch it had. 0; -EBUSY: one does, and has for a while. */
 int patch_site_settle(const struct patch_site *site);
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * patch_stack.c - is a stack inside of a function that is being left?
  *
- * The own stack is unwound. Where that does not come to its end, and for other threads, each word from the
- * stack pointer up counts as a return address that may be one: more than is there, but never less. A
- * handler on an alternate stack is found by its return address, and the interrupted stack from there.
+ * The own stack is unwound. Where that does not reach its end, and for other threads, each word
+ * from the stack pointer up counts as a return address that may be one: more than is there, but
+ * never less. A handler on an alternate stack is found by its return address, and the interrupted
+ * stack from there.
  */
 #include "base/general_regs.h"
 

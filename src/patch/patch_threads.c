@@ -2,9 +2,9 @@
 /*
  * patch_threads.c - see patch_threads.h.
  *
- * A thread that enters a gate tells of itself. The stack of one that sleeps in a system call is read,
- * and counts if the thread has not run meanwhile. One that runs is asked by SIGTRAP of a software clock
- * that ticks in user mode only, so no system call is interrupted.
+ * A thread that enters a gate tells of itself. The stack of one that sleeps in a system call is
+ * read, and counts if the thread has not run in the meantime. One that runs is asked by SIGTRAP of
+ * a software clock that ticks in user mode only, so no system call is interrupted.
  */
 #include "patch/patch_threads.h"
 
@@ -123,7 +123,7 @@ static void note_pending(struct trapline_patch *patch, pid_t tid, int inside, lo
 {
 	if (inside < 0 && mark && atomic_get(&mark->inside))
 		inside = (int)atomic_get(&mark->inside) - 1;
-	/* One that is known to be inside says more than one that is not known to be outside. */
+	/* One that is known to be inside states more than one that is not known to be outside. */
 	if (patch->pending++ && inside < 0)
 		return;
 	patch->pending_tid = tid;
@@ -232,7 +232,10 @@ static int wait_for_arrivals(const struct threads_wait *wait, uint64_t ns)
 		uint32_t arrived = atomic_get(&patch->arrivals);
 
 		atomic_set(&patch->arrivals_due, arrived + count_unmarked(wait));
-		/* It is counted again behind that store: a thread that came meanwhile wakes none. */
+		/*
+		 * It is counted again behind that store: a thread that came in the meantime wakes
+		 * none.
+		 */
 		if (!count_unmarked(wait))
 			return is_list_whole(wait);
 		sys4(SYS_futex, &patch->arrivals, FUTEX_WAIT_PRIVATE, arrived, &step);
@@ -242,8 +245,8 @@ static int wait_for_arrivals(const struct threads_wait *wait, uint64_t ns)
 }
 
 /*
- * Twice in a row: the kernel's list may leave out a thread while another one ends. The first list is that
- * from before the gates stood.
+ * Twice in a row: the kernel's list may leave out a thread while another one ends. The first list
+ * is that from before the gates was.
  */
 static int wait_for_all(struct threads_wait *wait)
 {

@@ -10,8 +10,8 @@ int patch_threads_begin(struct trapline_patch *patch);
 /* is_in_use: a thread may still look at it, so it stays mapped for ever. */
 void patch_threads_end(struct trapline_patch *patch, int is_in_use);
 /*
- * Wait until all threads have been outside in this phase. 0, -ETIMEDOUT at the patch's deadline with
- * what is pending noted in the patch, or -errno.
+ * Wait until all threads have been outside in this phase. 0, -ETIMEDOUT at the patch's deadline
+ * with what is pending recorded in the patch, or -errno.
  */
 int patch_threads_wait(struct trapline_patch *patch, uint32_t phase);
 

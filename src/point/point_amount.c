@@ -18,7 +18,7 @@
 #include "point/point_leg.h"
 #include "point/point_trust.h"
 
-/* A counter that found no place in the PMU reads as the end of a file from then on. */
+/* A counter that found no location in the PMU reads as the end of a file from then on. */
 int leg_read_amount(const struct leg *leg, uint64_t *out)
 {
 	ssize_t n = sys_read(leg->amount->roots.fds[0], out, sizeof(*out));
@@ -69,7 +69,7 @@ int leg_near_amount(struct leg *leg, uint64_t count)
 
 	if (trust->err)
 		return failed(trust->err, FAILED_EVENT, trust->why);
-	/* While it runs, nothing that is read says how far the point is. */
+	/* While it runs, nothing that is read states how far the point is. */
 	int err = leg_stand(leg);
 	if (!err)
 		err = leg_read_amount(leg, &now);

@@ -3,11 +3,11 @@
  * point_api.c - trapline_run_to().
  *
  * In two legs. The counter's own program stops the process when it has let `count` hits pass; for
- * code it stands on an instruction that is cheap to probe, whatever the point is. A counter of the
- * PMU stops it shortly before (point_amount.c), and the second leg looks at the count too. Then, the
- * process being stopped, a breakpoint at ip is armed whose program rejects all passes but the
- * right one and stops the process before the instruction. One more hit of the counter means that
- * the point was missed; it stops the process too.
+ * code it is on an instruction that is cheap to probe, no matter what the point is. A counter of
+ * the PMU stops it shortly before (point_amount.c), and the second leg inspects the count too.
+ * Then, the process being stopped, a breakpoint at ip is armed whose program rejects all passes but
+ * the right one and stops the process before the instruction. One more hit of the counter means
+ * that the point was missed; it stops the process too.
  *
  * Until a stop reaches the other threads they pass a few more times. A counter of the passes of ip
  * itself is therefore left some passes early, and the breakpoint counts the rest: a thread that
@@ -62,7 +62,7 @@ static int has_stopped(const struct leg *leg)
 
 /*
  * No program has stopped it at the point, so nothing will: an interrupt was lost, or no pass came.
- * The same where the counter does not count any more; whoever reads it next says so.
+ * The same where the counter does not count any more; whoever reads it next reports it.
  */
 static void stop_if_past(struct leg *leg)
 {
@@ -74,7 +74,7 @@ static void stop_if_past(struct leg *leg)
 	sys2(SYS_kill, leg->target->pid, SIGSTOP);
 }
 
-/* Until a program has stopped the process and all its threads stand. */
+/* Until a program has stopped the process and all its threads are. */
 static int wait_for_stop(struct leg *leg)
 {
 	const struct timespec pause = { 0, LOOK_EVERY_NS };

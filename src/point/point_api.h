@@ -7,9 +7,9 @@
 
 /* SIGCONT, and until a program, or what is past the end, has stopped the process. */
 int leg_go(struct leg *leg);
-/* SIGSTOP, and until it stands; nothing if it does already. */
+/* SIGSTOP, and until it is; nothing if it does already. */
 int leg_stand(const struct leg *leg);
-/* Says so, with the distance. */
+/* Reports it, with the distance. */
 int point_missed(uint64_t count, uint64_t wanted);
 
 #endif

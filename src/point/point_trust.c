@@ -9,7 +9,7 @@
  *    still do: perf_exclude_event());
  *  - they come late by an amount that has a bound, which is measured.
  * Tried in a child that computes, or calls, by the very way that points are reached, so that what
- * is measured is from the count that was asked for to where the process stands.
+ * is measured is from the count that was asked for to where the process is.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -278,7 +278,10 @@ static int try_all(struct trial *t, struct point_trust *trust)
 
 	if (laps && laps != DIFFERS)
 		return laps;
-	/* Each pass of the place near a point is looked at, so there is nothing to ask for early. */
+	/*
+	 * Each pass of the location near a point is inspected, so there is nothing to ask for
+	 * early.
+	 */
 	if (t->counter == TRAPLINE_SYSCALLS) {
 		trust->near = UINT64_MAX;
 		if (!laps)

@@ -49,7 +49,10 @@ void race_refuse(struct race_region *region, enum race_step step, int err);
  * callbacks.
  */
 int race_stop(enum race_step why);
-/* The command is gone, and nothing may ever tick again: the search ends. Now and then, in a thread of ours. */
+/*
+ * The command is gone, and nothing may ever tick again: the search ends. Now and then, in a thread
+ * of Trapline.
+ */
 void race_end_if_left(void);
 /* 1: no search runs, nor has one for so long. AS-Safe. */
 int race_has_ended_for(uint64_t ns);

@@ -2,7 +2,7 @@
 /*
  * race_aim.c - the breakpoint at the access that was chosen.
  *
- * An execution breakpoint traps before the instruction. The thread then stands exactly
+ * An execution breakpoint traps before the instruction. The thread then is exactly
  * there, with all the registers that the access will use.
  *
  * Where all events were inherited, one breakpoint serves all threads: the first thread

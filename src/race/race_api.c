@@ -38,7 +38,7 @@
 struct trapline_race {
 	struct trapline_race_opts opts;
 	struct race_region *region;
-	pid_t pid; /* a forked child has a copy of us, and no search */
+	pid_t pid; /* a forked child has a copy of Trapline, and no search */
 	pthread_t thread;
 	uint32_t is_over;
 	uint64_t reported;
@@ -188,7 +188,7 @@ static void end_thread(struct trapline_race *r)
 
 static int explain_refusal(const struct race_process *row, int err)
 {
-	/* Of the others trapline_explain() says more by the number. */
+	/* Of the others trapline_explain() states more by the number. */
 	int is_explained = row->step == RACE_STEP_TIMER || row->step >= RACE_STEP_RUNTIME;
 
 	if (err == -EBUSY && row->step != RACE_STEP_SIGNAL)

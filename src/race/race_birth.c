@@ -33,7 +33,7 @@
 
 struct race_births race_births;
 
-/* As the fast clock; the budget says when it shall be slower. */
+/* As the fast clock; the budget states when it shall be slower. */
 #define PACE_NS 200000u
 
 /* 1: the caller is the one whose turn it is. */
@@ -44,7 +44,10 @@ static int is_time(uint64_t now_ns)
 	return now_ns >= next && atomic_cas(&race.birth_next_ns, &next, now_ns + PACE_NS);
 }
 
-/* A clock that was switched to its steady period takes a part of the budget, and so do births. */
+/*
+ * A clock that was switched to its steady period takes a part of the budget, and so do thread
+ * creations.
+ */
 static void slow_down(uint64_t now_ns)
 {
 	const struct trapline_event *timer = race.timers[counter_get(&race.budget.timer)];
@@ -85,7 +88,10 @@ static void tick(uint64_t start)
 	slow_down(clock_now_ns());
 }
 
-/* As in a callback: a search that ends meanwhile waits for us, and no handler comes on top. */
+/*
+ * As in a callback: a search that ends in the meantime waits for Trapline, and no handler comes on
+ * top.
+ */
 static void tick_undisturbed(uint64_t start)
 {
 	const uint64_t all = ~0ull;

@@ -111,7 +111,9 @@ TRAP_PATH uint64_t race_budget_switches(void)
 	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 }
 
-/* Below a hypervisor that leaves the machine, as a trap does: so the price goes with that of a trap. */
+/*
+ * Below a hypervisor that leaves the machine, as a trap does: so the cost goes with that of a trap.
+ */
 TRAP_PATH uint64_t race_budget_switches_ns(uint64_t since)
 {
 	uint64_t now = race_budget_switches();
@@ -156,8 +158,8 @@ TRAP_PATH static uint64_t credit(uint64_t now_ns)
 }
 
 /*
- * The steady clock costs each thread at each switch. Where a thread of ours looks at the budget, it
- * rests while little may be spent.
+ * The steady clock costs each thread at each switch. Where a thread of Trapline inspects the
+ * budget, it rests while little may be spent.
  */
 TRAP_PATH static void set_timers(uint32_t timer)
 {

@@ -14,8 +14,8 @@
 
 void race_budget_start(void);
 /*
- * From a thread of ours, from time to time: the clock ticks where there is something to spend. is_last: it
- * will not look again. Not beside race_end().
+ * From a thread of Trapline, from time to time: the clock ticks where there is something to spend.
+ * is_last: it will not look again. Not beside race_end().
  */
 void race_budget_look(uint64_t now_ns, int is_last);
 /* May a thread be stalled now? */
@@ -47,7 +47,10 @@ struct race_stall_cost {
 	uint64_t others_ns; /* and by all others during the stall */
 	int is_trapped;	    /* at a site */
 };
-/* Before and after a thread is held. The second says how much of its time no other stall pays for. */
+/*
+ * Before and after a thread is held. The second states how much of its time no other stall pays
+ * for.
+ */
 void race_budget_stall_begins(uint64_t now_ns);
 uint64_t race_budget_stall_ends(uint64_t now_ns);
 void race_budget_stalled(const struct race_stall_cost *cost);
@@ -55,7 +58,7 @@ void race_budget_stalled(const struct race_stall_cost *cost);
 struct race_spot;
 uint64_t race_delay_ns(const struct race_site *site, const struct race_spot *spot, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);
-/* The threads as they are now, without our own; 0: unknown. */
+/* The threads as they are now, without Trapline's own; 0: unknown. */
 uint32_t race_count_threads(void);
 uint64_t race_process_cpu_ns(void);
 /* What others used since then, of which own_ns is the caller's; 0: no strategy asks. */

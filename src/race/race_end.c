@@ -46,7 +46,7 @@ TRAP_PATH int race_end_if_over(void)
 
 	if (!is_over && !race_is_unwatched())
 		return 0;
-	/* One that only stood still will want to know. */
+	/* One that only was still will want to know. */
 	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
 	return 1;
 }

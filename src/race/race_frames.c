@@ -4,8 +4,8 @@
  * instructions begin for certain. Not in a handler.
  *
  * A row of the table of an exception handler's addresses is the beginning of an instruction, and so
- * is the place where the rule for the stack changes. The program may close the object at any moment,
- * so nothing of it is touched: it is copied by a system call.
+ * is the location where the rule for the stack changes. The program may close the object at any
+ * moment, so nothing of it is touched: it is copied by a system call.
  */
 #include "race/race_frames.h"
 
@@ -76,7 +76,7 @@ static uint64_t next_uleb(struct bytes *b)
 	return value;
 }
 
-/* Without the base it counts from, but for the pc. */
+/* Without the base it counts from, except for the pc. */
 static uint64_t next_encoded(struct bytes *b, uint8_t encoding)
 {
 	uint64_t here = b->address - (uint64_t)(b->end - b->at);
@@ -106,7 +106,7 @@ static uint64_t next_encoded(struct bytes *b, uint8_t encoding)
 	return value && (encoding & 0x70) == ENCODING_PCREL ? here + value : value;
 }
 
-/* 1: what the CIE says is known. */
+/* 1: what the CIE states is known. */
 static int read_cie(struct race_frames *f, uint64_t at)
 {
 	const uint8_t *copy = look(&f->cie, at, 32);

@@ -36,7 +36,7 @@ typedef void (*race_root)(void *arg, uint64_t address);
 
 /* 1: the entry at an address. */
 int race_frame_read(struct race_frames *f, uint64_t at, struct race_frame *out);
-/* Tells of each place, inside the frame or not, where an instruction begins for certain. */
+/* Tells of each location, inside the frame or not, where an instruction begins for certain. */
 void race_frame_roots(struct race_frames *f, const struct race_frame *frame, race_root root,
 		      void *arg);
 

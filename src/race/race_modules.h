@@ -11,7 +11,7 @@
 enum race_policy {
 	RACE_CODE_INCLUDED,
 	RACE_CODE_EXCLUDED, /* a runtime, or no object at all */
-	RACE_CODE_LIBC,	    /* excluded but for its memory functions */
+	RACE_CODE_LIBC,	    /* excluded except for its memory functions */
 };
 
 struct race_module {
@@ -74,7 +74,7 @@ uint64_t race_place_of(uint64_t address);
 int race_is_own_code(const struct race_module *module, uint64_t pc);
 /* The region is a new one: its table of files is empty. */
 void race_modules_forget(void);
-/* Remember that a place, of code or of a global variable, has to do with locked instructions. */
+/* Remember that a location, of code or of a global variable, has to do with locked instructions. */
 void race_note_atomic(uint64_t place);
 /* May code there be the first of a pair? What it does alone decides. */
 enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);

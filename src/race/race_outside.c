@@ -155,8 +155,8 @@ int race_copy_event(int pidfd, int number, uint64_t id)
 }
 
 /*
- * A process goes on when the command is killed: with the clocks, so that its next tick takes all away.
- * Without (a security module may forbid it) that waits for its next thread, or its end.
+ * A process continues when the command is killed: with the clocks, so that its next tick takes all
+ * away. Without (a security module may forbid it) that waits for its next thread, or its end.
  */
 static void keep_clocks(void)
 {

@@ -20,7 +20,7 @@ int race_copy_event(int pidfd, int number, uint64_t id);
 int race_outside_start(void);
 /* A sample is being taken: none is welcome before that time. */
 void race_gate_open_at(uint64_t ns);
-/* A sample was taken: the budget says when the next one is welcome. */
+/* A sample was taken: the budget states when the next one is welcome. */
 void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);
 /* This comes last: where the pipe is seen to be gone, nothing is left. */

@@ -276,7 +276,7 @@ static int map_gate(uint32_t flags)
 	return 0;
 }
 
-/* Whoever is held at a site goes on, and no thread of ours makes a call any more. */
+/* Whoever is held at a site continues, and no thread of Trapline makes a call any more. */
 static int end_sweep(void)
 {
 	atomic_set(&race.is_stopped, 1u);

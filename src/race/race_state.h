@@ -68,7 +68,7 @@ struct race_budget {
 	uint64_t allowed_ns;	 /* up to now */
 	uint64_t sites_ns;	 /* of what was spent: at sites that take turns */
 	uint64_t stall_cost_ns;	 /* beside the delay: recent mean */
-	uint64_t own_cpu_ns;	 /* used by us, in whatever thread */
+	uint64_t own_cpu_ns;	 /* used by Trapline, in whatever thread */
 	uint64_t ticks_ns;	 /* spent for ticks from outside */
 	uint32_t stalls_now;	 /* threads in a stall */
 	uint64_t stalls_paid_ns; /* the time up to which theirs was counted */
@@ -79,9 +79,9 @@ struct race_budget {
 	uint32_t timer;		 /* which is on */
 	uint32_t is_looked_at;	 /* by race_budget_look() */
 	uint64_t threads_at_ns;	 /* when they were counted last, */
-	uint64_t threads_births; /* and after how many births */
+	uint64_t threads_births; /* and after how many thread creations */
 	uint32_t threads;
-	uint32_t own_threads; /* of ours, among those */
+	uint32_t own_threads; /* of Trapline, among those */
 };
 
 /* A pipe that tells us of the end of the command, which holds its read end. */
@@ -161,7 +161,7 @@ static inline int race_is_stopped(void)
 	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
 }
 
-/* One run of a sweep in which it is noted at first who touches what. */
+/* One run of a sweep in which it is recorded at first who touches what. */
 static inline int race_is_noting(void)
 {
 	return atomic_get(&race.region->is_noting) != 0;

@@ -52,8 +52,8 @@ TRAP_PATH static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 /* ---- by samples ---- */
 
 /*
- * At a trap. Code that was not come to for long is held long: that is seldom paid. A busy place is held
- * as often as another, so a shorter time does.
+ * At a trap. Code that was not reach for long is held long: that is seldom paid. A busy place is
+ * held as often as another, so a shorter time does.
  */
 TRAP_PATH static uint64_t trapped_delay_ns(const struct race_site *site,
 					   const struct race_spot *spot, uint64_t now_ns)
@@ -101,10 +101,10 @@ TRAP_PATH static uint64_t time_of_program(uint64_t wall_ns, uint64_t cpu_ns, uin
 }
 
 /*
- * A thread wakes up late. And the others waited for who was held: more than half of the CPUs that the
- * program uses stood still. Then the scheduler places all threads again, and it takes it some 10 ms to
- * share the CPUs out evenly again: 1 to 2 ms were lost by that in a program of eight threads on two
- * CPUs.
+ * A thread wakes up late. And the others waited for who was held: more than half of the CPUs that
+ * the program uses was still. Then the scheduler places all threads again, and it takes it some 10
+ * ms to share the CPUs out evenly again: 1 to 2 ms were lost by that in a program of eight threads
+ * on two CPUs.
  */
 TRAP_PATH static uint64_t cost_of_others(uint64_t stalled_ns, uint64_t others_ns)
 {
@@ -149,8 +149,8 @@ TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, const str
 }
 
 /*
- * Where all are held, who came first would always be the first to go on, and all would go on in step:
- * an access behind many others of its thread never met one that comes soon.
+ * Where all are held, who came first would always be the first to continue, and all would continue
+ * in step: an access behind many others of its thread never met one that comes soon.
  */
 TRAP_PATH static uint32_t patience_by_chance(void)
 {
@@ -203,7 +203,7 @@ static const struct race_strategy by_subset = {
 	.weighs_threads = 1,
 };
 
-/* ---- a replay: two places are stalled to show a race, so the cost does not matter ---- */
+/* ---- a replay: two locations are stalled to show a race, so the cost does not matter ---- */
 
 /* Both short and long: who is held may have a lock that the other one is waiting for. */
 TRAP_PATH static uint64_t replay_delay_ns(const struct race_site *site,

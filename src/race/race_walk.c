@@ -78,7 +78,7 @@ TRAP_PATH static uint32_t weight_of(uint64_t pc)
 	return stalls < 16 ? WEIGHT_RARE : stalls < 256 ? 4 : 1;
 }
 
-/* Where the thread goes on after insn at pc; 0: not known. */
+/* Where the thread continues after insn at pc; 0: not known. */
 TRAP_PATH static uint64_t next_pc(const struct insn *insn, uint64_t pc, int is_first,
 				  const struct insn_regs *regs)
 {
@@ -180,7 +180,7 @@ TRAP_PATH static int walk_from(const struct insn_regs *regs, uint64_t pc, uint64
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn))
 			break;
 		if (insn.flags & INSN_ATOMIC) {
-			/* Code that nobody was seen to run says nothing of what runs here. */
+			/* Code that nobody was seen to run states nothing of what runs here. */
 			if (regs)
 				note_global(&insn, pc);
 		} else if (has_candidate(&insn, regs ? regs : &unknown))

@@ -55,7 +55,7 @@ enum code_kind {
 enum code_form {
 	CODE_FORM_TRAP,	  /* an int3 over the first byte, between TRAP and OPEN */
 	CODE_FORM_SPIN,	  /* a jump to itself, of two bytes */
-	CODE_FORM_DIRECT, /* only the first byte changes: an int3 comes to stay, or goes */
+	CODE_FORM_DIRECT, /* only the first byte changes: an int3 reaches stay, or goes */
 	CODE_FORMS,
 };
 

@@ -357,7 +357,7 @@ static int set_stage(struct code_change *change, uint32_t stage, uint64_t time_n
 	return 1;
 }
 
-/* A stage that follows nothing: a record between was lost, and what it said is not known. */
+/* A stage that follows nothing: a record between was lost, and what it stated is not known. */
 static int read_stage(struct reading *r)
 {
 	uint64_t batch = TAKE64(&r->t);

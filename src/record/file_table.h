@@ -2,7 +2,7 @@
 /*
  * file_table.h - the object files of a run's processes, as rows that they share.
  *
- * A place is file << 48 | address in that file. It means the same in every process, at any load
+ * A location is file << 48 | address in that file. It means the same in every process, at any load
  * address, and after the process has ended. File 0 means no file: the rest is an address.
  */
 #ifndef RECORD_FILE_TABLE_H

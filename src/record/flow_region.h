@@ -145,7 +145,7 @@ enum flow_counter {
 	FLOW_KEPT,	      /* copies at the ends of windows */
 	FLOW_KEPT_WATCHED,    /* ... that were watched then */
 	FLOW_TOUCHED,	      /* times that a thread touched one */
-	FLOW_LATE,	      /* ... and had gone on before the signal came */
+	FLOW_LATE,	      /* ... and had continued before the signal came */
 	FLOW_PROCESSES,
 	FLOW_LEFT_OUT, /* places of libc that had no room for a jump, in a process that ran already */
 	FLOW_REFUSED, /* processes that could not: see run.why */

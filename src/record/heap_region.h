@@ -106,7 +106,7 @@ enum heap_counter {
 	HEAP_LOST_MEMORY,  /* not sampled: the kernel refused to change the access */
 	HEAP_LOST_STACKS,  /* stacks that had no room */
 	HEAP_FOUND,	   /* errors */
-	HEAP_FOUND_AGAIN,  /* ... at a place that was reported before */
+	HEAP_FOUND_AGAIN,  /* ... at a location that was reported before */
 	HEAP_LOST_RECORDS, /* ... lost: no room for the record */
 	HEAP_LATE,	   /* faults in a block that was in use again when the handler came */
 	HEAP_WATCHED,	   /* blocks with a debug register on the bytes before */

@@ -2,10 +2,10 @@
 /*
  * hit_ring.h - a ring of records in shared memory: many threads write, one reader takes.
  *
- * A slot has a turn: the position for which it is free, or that position + 1 once it is written. A writer
- * takes the next position, fills the slot, and says so by a compare-and-swap. A thread can leave in
- * between for ever (longjmp(3) out of a signal handler), so the reader gives such a slot up. It is never
- * used again, because that thread may write to it at any time.
+ * A slot has a turn: the position for which it is free, or that position + 1 once it is written. A
+ * writer takes the next position, fills the slot, and reports it by a compare-and-swap. A thread
+ * can leave in between for ever (longjmp(3) out of a signal handler), so the reader gives such a
+ * slot up. It is never used again, because that thread may write to it at any time.
  *
  * The reader keeps its position for itself and believes nothing: it copies a slot once.
  */

@@ -54,7 +54,10 @@ struct probe_region {
 			uint64_t limit; /* over all sites; 0: none */
 			uint32_t condition_bytes;
 			uint32_t is_whole; /* one site that is refused refuses all */
-			/* --trace: the thread of the hit goes on in a window, of at most that time. */
+			/*
+			 * --trace: the thread of the hit continues in a window, of at most that
+			 * time.
+			 */
 			uint32_t is_trace;
 			uint32_t trace_depth; /* 0: no limit */
 			uint64_t trace_ns;

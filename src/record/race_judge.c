@@ -3,7 +3,7 @@
  * race_judge.c - see race_judge.h.
  *
  * Beside a locked instruction: an update without LOCK has read the value before the locked
- * one changed it, or overwrites that change. One of the two updates is lost, whatever was
+ * one changed it, or overwrites that change. One of the two updates is lost, no matter what was
  * intended. A plain store is usually correct, because a lock is released that way. It is a
  * mistake only if its source is a plain assignment and nothing there refers to locks. A
  * plain load is also how an atomic load is compiled.
@@ -159,7 +159,7 @@ struct race_judgement race_judge_again(struct race_judgement before,
 				       const struct race_region *region,
 				       const struct race_record *record)
 {
-	/* Beside a locked instruction that was known before, another says no more. */
+	/* Beside a locked instruction that was known before, another states no more. */
 	if (before.grade != RACE_GRADE_B || record->second.flags & RACE_LOCKED ||
 	    !(met_atomics(region, place_of(&record->first)) ||
 	      met_atomics(region, place_of(&record->second)) || met_atomics(region, record->place)))

@@ -85,7 +85,7 @@ struct race_side {
 	uint8_t access; /* enum race_access; 0: not known */
 	uint8_t flags;	/* enum race_side_flag */
 	uint8_t frame_count;
-	uint8_t code_before; /* bytes of code[] that stand before the instruction */
+	uint8_t code_before; /* bytes of code[] that are before the instruction */
 	uint8_t code_bytes;
 	uint8_t length; /* of the instruction */
 	uint8_t reserved[2];
@@ -168,7 +168,7 @@ enum race_counter {
 	RACE_STALLS_SIGNALLED, /* ended early: a signal of the program waited for the thread */
 	RACE_STALLS_LEFT,      /* not ended: the thread jumped out of the handler, or died in it */
 	RACE_STALLS_IDLE,      /* ended early, since nothing else ran */
-	RACE_STALLS_OUTWAITED, /* went on until threads that slept by the clock woke up */
+	RACE_STALLS_OUTWAITED, /* continued until threads that slept by the clock woke up */
 	RACE_HITS,	       /* accesses by others to what was watched */
 	RACE_HITS_ATOMIC,      /* ... by locked instructions */
 	RACE_HITS_EXCLUDED,    /* ... from runtimes */
@@ -260,7 +260,7 @@ struct race_site {
 	uint32_t is_atomic; /* what it accesses was accessed by a locked instruction too */
 	uint32_t flags;	    /* enum race_site_flag */
 	uint32_t depth;	    /* in a sweep: 2^depth hits at once were seen */
-	uint32_t outwaits;  /* stalls there that went on while others slept */
+	uint32_t outwaits;  /* stalls there that continued while others slept */
 	uint32_t meets; /* a conflict hint of a sweep: other threads access addresses that end so; 0: unknown */
 	uint32_t reserved;
 };
@@ -345,7 +345,7 @@ struct race_gate {
 	uint64_t value;
 };
 
-/* What an event of a CPU has to say of a trap, for the thread's handler of the signal. */
+/* What an event of a CPU has to state of a trap, for the thread's handler of the signal. */
 struct race_trap {
 	uint64_t sp; /* of the thread there; written last; 0: nothing new */
 	uint64_t pc;
@@ -398,7 +398,7 @@ struct race_region {
 	uint64_t cpus_changed; /* other CPUs than those that have events are running */
 	struct race_cpu_owner cpu_owners[RACE_CPU_EVENTS];
 	uint64_t outwait_since_ns; /* first asked for; CLOCK_MONOTONIC */
-	uint64_t outwaited_ns;	   /* stalls that went on while others slept, in all runs */
+	uint64_t outwaited_ns;	   /* stalls that continued while others slept, in all runs */
 	uint64_t process_count;	   /* that began, ever */
 	uint64_t lost_processes;   /* that found no row: not searched */
 	uint32_t told;		   /* records written: a futex, for a reader in the same process */
@@ -452,7 +452,7 @@ struct race_process *race_add_process(struct race_region *r, int32_t pid);
 int race_add_file(struct race_region *r, const char *path);
 struct race_site *race_add_site(struct race_region *r, uint64_t place);
 struct race_site *race_find_site(struct race_region *r, uint64_t place);
-/* Rows of sites that are used, but for some. */
+/* Rows of sites that are used, except for some. */
 static inline uint32_t race_site_rows(const struct race_region *r)
 {
 	uint32_t count = __atomic_load_n(&r->site_count, __ATOMIC_SEQ_CST);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_words.h - a race in words: the members of its JSON object, and what the record says in them.
+ * race_words.h - a race in words: the members of its JSON object, and what the record states in
+ * them.
  *
  * The library and trapline print the same members. What a printer does not know stays null.
  */

@@ -71,7 +71,7 @@ static uint64_t hash_path(const char *path)
 	return hash ? hash : 1;
 }
 
-/* Row 0 is never used: file 0 of a place means none. */
+/* Row 0 is never used: file 0 of a location means none. */
 int race_add_file(struct race_region *r, const char *path)
 {
 	uint64_t hash = hash_path(path);
@@ -102,7 +102,7 @@ static uint64_t first_entry(uint64_t place)
 	return mix(place >> BLOCK_BITS) * BLOCK_ENTRIES + (place >> 3) % BLOCK_ENTRIES;
 }
 
-/* *free: the entry where it would stand; RACE_SITE_INDEX: there is none. */
+/* *free: the entry where it would be; RACE_SITE_INDEX: there is none. */
 static struct race_site *find_site(struct race_region *r, uint64_t place, uint32_t *free)
 {
 	uint64_t first = first_entry(place);
@@ -122,7 +122,7 @@ static struct race_site *find_site(struct race_region *r, uint64_t place, uint32
 	return NULL;
 }
 
-/* Rows that two threads ask for at once are lost but for one. */
+/* Rows that two threads ask for at once are lost except for one. */
 struct race_site *race_add_site(struct race_region *r, uint64_t place)
 {
 	uint32_t at;

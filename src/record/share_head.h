@@ -3,11 +3,11 @@
  * share_head.h - how the memory begins that trapline shares with the processes of a run.
  *
  * These processes may belong to several users, and the command may have more rights than they have.
- * So the memory has two parts. The head says what trapline wants. Only trapline writes it: it is a
- * sealed file of its own, which a process can map for reading only, or, in a process that was
- * attached to, a private copy. All other bytes are data, which each process can write at any moment.
- * A reader copies a number from there once and checks the copy. It never is a path that is trusted, a
- * process to signal or a descriptor to take.
+ * So the memory has two parts. The head states what trapline wants. Only trapline writes it: it is
+ * a sealed file of its own, which a process can map for reading only, or, in a process that was
+ * attached to, a private copy. All other bytes are data, which each process can write at any
+ * moment. A reader copies a number from there once and checks the copy. It never is a path that is
+ * trusted, a process to signal or a descriptor to take.
  */
 #ifndef RECORD_SHARE_HEAD_H
 #define RECORD_SHARE_HEAD_H
@@ -37,7 +37,7 @@ enum run_state {
 	RUN_ENDED,    /* the process is as it was */
 };
 
-/* Why one ends by itself, as `why` and as a step of race say it. */
+/* Why one ends by itself, as `why` and as a step of race state it. */
 #define RUN_REPLACED_TRAP "the program replaced the handler of SIGTRAP by a system call of its own"
 
 /* The first data behind the head of such a run. */

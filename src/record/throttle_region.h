@@ -17,7 +17,7 @@
 #define THROTTLE_EVENTS 64
 
 struct throttle_account {
-	uint64_t origin; /* due = origin + drawn * price; 0: not opened yet */
+	uint64_t origin; /* due = origin + drawn * cost; 0: not opened yet */
 	uint64_t drawn;	 /* by all processes, as far as they have looked */
 };
 
@@ -57,7 +57,10 @@ struct throttle_region {
 	uint64_t processes; /* that began */
 	uint64_t failures;  /* processes in which it could not begin */
 	char why[160];
-	/* The descriptors of the events in a process of -p, or some of them, for the command to look at. */
+	/*
+	 * The descriptors of the events in a process of -p, or some of them, for the command to
+	 * inspect.
+	 */
 	uint32_t event_count;
 	int32_t events[THROTTLE_EVENTS];
 };

@@ -51,7 +51,7 @@ struct trace_head {
 	uint32_t reserved;
 	uint64_t deeper; /* calls below the depth that was asked for */
 	uint64_t insns;
-	uint64_t pc;			/* where the thread went on */
+	uint64_t pc;			/* where the thread continued */
 	uint64_t syscall;		/* that ended the window */
 	uint64_t begin_ns, begin_ticks; /* of the same moment */
 	uint64_t end_ns, end_ticks;

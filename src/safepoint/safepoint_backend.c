@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* safepoint_backend.c - what makes threads come to their safepoint: a word, code, a watch, a signal. */
+/*
+ * safepoint_backend.c - what makes threads reach their safepoint: a word, code, a watch, a signal.
+ */
 #include "safepoint/safepoint_backend.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "safepoint/safepoint_domain.h"
 
-/* 0 or -errno, noted for trapline_explain(). */
+/* 0 or -errno, recorded for trapline_explain(). */
 int backend_open(struct trapline_safepoint *domain);
 void backend_close(struct trapline_safepoint *domain);
 

@@ -3,12 +3,14 @@
  * safepoint_domain.h - domains, threads, and the protocol between a thread and who stops it.
  *
  * S1. The gate of a domain is closed (odd) before a thread is asked. A thread that becomes running
- *     looks at the gate afterwards, and goes back if it is closed. Both sides do so in one total
+ *     inspects the gate afterwards, and goes back if it is closed. Both sides do so in one total
  *     order (sequentially consistent), so a thread that was seen as stopped never slips out.
- * S2. Who stops changes a state from running to asked, and counts how often that succeeded. A thread
+ * S2. Who stops changes a state from running to asked, and counts how often that succeeded. A
+ * thread
  *     that leaves the state asked subtracts one from missing, exactly once. So missing is 0 when
  *     all have come, however the two interleave. The same word has the thread that came last.
- * S3. turn is held from the closing of the gate to its opening, and during a handshake. list is held
+ * S3. turn is held from the closing of the gate to its opening, and during a handshake. list is
+ * held
  *     for moments, by threads whose state is not running.
  * S4. A thread is removed from the list only while the gate is open and it is not held. So a thread
  *     that was asked stays in memory until it is let go.
@@ -43,7 +45,7 @@ enum safepoint_claim {
 	CLAIM_DONE,
 };
 
-/* Where a thread stands. */
+/* Where a thread is. */
 struct safepoint_at {
 	uint64_t regs[SAFEPOINT_REGS];
 	uint64_t known;

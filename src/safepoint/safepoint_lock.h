@@ -57,7 +57,7 @@ static inline int lock_take(struct safepoint_lock *lock, pid_t tid, uint64_t dea
 	for (;;) {
 		uint32_t word = 0;
 
-		/* Others may wait too, so the word says so. */
+		/* Others may wait too, so the word reports it. */
 		if (atomic_cas(&lock->word, &word, (uint32_t)tid | LOCK_HAS_WAITERS))
 			return 0;
 		if (deadline_ns != NO_DEADLINE && clock_now_ns() >= deadline_ns)

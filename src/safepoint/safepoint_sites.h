@@ -5,12 +5,12 @@
 
 #include <stdint.h>
 
-/* Does the program have the sites that a back end needs? 0 or -errno, noted. */
+/* Does the program have the sites that a back end needs? 0 or -errno, recorded. */
 int sites_open_poll(void);
 int sites_open_poke(void);
 void sites_close(void);
 
-/* Each site jumps, until as many sites_disarm(). 0 or -errno, noted. */
+/* Each site jumps, until as many sites_disarm(). 0 or -errno, recorded. */
 int sites_arm(int by_int3);
 void sites_disarm(int by_int3);
 

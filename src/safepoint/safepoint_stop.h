@@ -5,7 +5,7 @@
 
 #include "safepoint/safepoint_domain.h"
 
-/* Who stops: its registered thread (NULL: none), and where it stands. */
+/* Who stops: its registered thread (NULL: none), and where it is. */
 struct safepoint_caller {
 	struct safepoint_thread *thread;
 	struct safepoint_at at;
@@ -14,7 +14,7 @@ struct safepoint_caller {
 	uint64_t start_ns;
 };
 
-/* Take turn; the caller counts as stopped from then on. 0 or -errno, noted. */
+/* Take turn; the caller counts as stopped from then on. 0 or -errno, recorded. */
 int stop_begin(struct trapline_safepoint *domain, struct safepoint_caller *caller, int timeout_ms,
 	       const struct safepoint_frame *frame);
 

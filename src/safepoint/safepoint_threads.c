@@ -197,7 +197,7 @@ static struct safepoint_thread *make_thread(struct trapline_safepoint *domain, v
 	return thread;
 }
 
-/* A thread is born native, so a stop that lasts needs to know nothing of it. */
+/* A thread is created native, so a stop that lasts needs to know nothing of it. */
 int threads_register(struct trapline_safepoint *domain, void *user)
 {
 	if (safepoint_self.thread)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint_wait.c - how a thread comes to a stop, waits and goes on: its side of safepoint_domain.h.
+ * safepoint_wait.c - how a thread reaches a stop, waits and continues: its side of
+ * safepoint_domain.h.
  *
  * It may run inside SIGTRAP (watch) or inside another signal.
  */

@@ -18,11 +18,11 @@ extern __thread struct safepoint_self safepoint_self
 
 pid_t safepoint_tid(void);
 
-/* Stopped in the way that state says, until nothing wants that any more. Then it is running. */
+/* Stopped in the way that state states, until nothing wants that any more. Then it is running. */
 void safepoint_wait(struct safepoint_thread *thread, enum safepoint_state state,
 		    const struct safepoint_at *at);
 
-/* No more running, in the way that state says. */
+/* No more running, in the way that state states. */
 void safepoint_rest(struct safepoint_thread *thread, enum safepoint_state state);
 
 /* Missing, after so many more. tid came last; 0: the one of before did. */

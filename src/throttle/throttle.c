@@ -26,7 +26,7 @@ struct thread_account {
 	uint32_t is_throttled;
 	uint64_t origin;
 	uint64_t reported;
-	uint64_t held; /* its place in the queue */
+	uint64_t held; /* its location in the queue */
 };
 
 #define WAKE_MAX_NS 2000000u
@@ -220,7 +220,7 @@ TRAP_PATH static void tell_debt(struct trapline_throttle *t, uint64_t debt)
 		t->throttled(t->arg, debt);
 }
 
-/* The command has ended, killed or not, or has said so. */
+/* The command has ended, killed or not, or has stated so. */
 TRAP_PATH static int is_over(const struct throttle_region *region)
 {
 	return atomic_get(&region->stop) || sys2(SYS_kill, region->share.observer, 0) == -ESRCH;
@@ -292,8 +292,8 @@ TRAP_PATH static void count_sleep(struct trapline_throttle *t, uint64_t slept_ns
 
 /*
  * A sleep draws, too: who slept just until the account was even would be in debt when it wakes up,
- * and pay for that by the next sleep, and so on, without doing anything else. So it sleeps longer by
- * what was missing lately. Where others draw from the account, that says nothing.
+ * and pay for that by the next sleep, and so on, without doing anything else. So it sleeps longer
+ * by what was missing lately. Where others draw from the account, that states nothing.
  */
 TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
 {
@@ -305,7 +305,10 @@ TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
 	__atomic_store_n(&t->wake_ns, price < WAKE_MAX_NS ? price : WAKE_MAX_NS, __ATOMIC_RELAXED);
 }
 
-/* Others draw meanwhile, so look again. A signal for the program ends a sleep, and we go on. */
+/*
+ * Others draw in the meantime, so look again. A signal for the program ends a sleep, and we
+ * continue.
+ */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
 	uint64_t start = clock_now_ns();

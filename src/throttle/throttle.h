@@ -3,7 +3,7 @@
  * throttle.h - the account of a budget. Safe in a handler.
  *
  * One number: when everything drawn so far will have been earned. A unit drawn moves it on by its
- * price in nanoseconds. Later than now is debt; earlier by more than the burst is credit that
+ * cost in nanoseconds. Later than now is debt; earlier by more than the burst is credit that
  * has lapsed. (The generic cell rate algorithm of ATM, ITU-T I.371.)
  */
 #ifndef THROTTLE_THROTTLE_H
@@ -39,7 +39,7 @@ struct trapline_throttle {
 
 	struct throttle_account own;
 	struct throttle_account *account; /* own, or one shared by processes */
-	uint64_t reported; /* of what this process drew, how much stands in the shared account */
+	uint64_t reported; /* of what this process drew, how much is in the shared account */
 	const struct throttle_region *region; /* of the command, or NULL */
 	struct throttle_budget *totals;	      /* there */
 	uint32_t is_throttled;
@@ -56,10 +56,10 @@ struct trapline_throttle {
 struct trapline_throttle *throttle_take(void);
 void throttle_give(struct trapline_throttle *t);
 
-/* It ends: sleepers go on. */
+/* It ends: sleepers continue. */
 void throttle_wake(struct trapline_throttle *t);
 
-/* Sleepers in a check of another event than that of now go on. The debt stays. */
+/* Sleepers in a check of another event than that of now continue. The debt stays. */
 void throttle_wake_others(struct trapline_throttle *t);
 
 /* This thread sleeps in no check until it is told otherwise, for it does what cannot wait. */

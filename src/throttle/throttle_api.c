@@ -16,7 +16,7 @@
 
 #define BURST_NS 20000000u
 #define DEBT_NS 1000000u
-/* Looks at the account: so often that a sleep is short, so seldom that it costs under 1 %. */
+/* Inspects the account: so often that a sleep is short, so seldom that it costs under 1 %. */
 #define CHECK_CPU_NS 2000000u
 #define CHECKS_PER_SECOND 200u
 #define CHECK_CPU_MIN_NS 100000u

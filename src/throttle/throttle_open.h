@@ -11,8 +11,9 @@ int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 		  struct throttle_region *region, uint32_t budget, struct trapline_throttle **out);
 
 /*
- * Opens the event of a budget again, after the program has closed it. What it drew meanwhile is in the
- * account, except of counters that only the event has. 0 or -errno, and the old event stays.
+ * Opens the event of a budget again, after the program has closed it. What it drew in the meantime
+ * is in the account, except of counters that only the event has. 0 or -errno, and the old event
+ * stays.
  */
 int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
 			struct trapline_throttle *th);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * throttle_queue.h - when an account is even, and which of those that wait for it goes on then.
+ * throttle_queue.h - when an account is even, and which of those that wait for it continues then.
  * No clock and no sleep: a test runs them in a time of its own.
  *
- * Threads that woke up at the same moment would all find the account even and draw at once. So
- * they queue, and each sleeps longer by what those before it will draw until their next look. The
- * place is kept however often one wakes up too early: to begin again at the end, because
+ * Threads that woke up at the same moment would all find the account even and draw at once. So they
+ * queue, and each sleeps longer by what those before it will draw until their next look. The
+ * location is kept however often one wakes up too early: to begin again at the end, because
  * somebody drew a little more than his turn, left turns unused and let threads starve.
  */
 #ifndef THROTTLE_QUEUE_H
@@ -17,7 +17,7 @@
 
 struct throttle_queue {
 	uint64_t tickets; /* given */
-	uint64_t served;  /* have gone on, in whatever order */
+	uint64_t served;  /* have continued, in whatever order */
 };
 
 /* CLOCK_MONOTONIC in the library. cost: of all that was drawn. Older credit than burst lapses. */
@@ -49,7 +49,7 @@ static inline uint64_t throttle_queue_enter(struct throttle_queue *q, uint64_t *
 	return ticket;
 }
 
-/* Not if it has been given back meanwhile, by a handler that paid too. */
+/* Not if it has been given back in the meantime, by a handler that paid too. */
 static inline void throttle_queue_leave(struct throttle_queue *q, uint64_t *held, uint64_t ticket)
 {
 	if (*held != ticket + 1)

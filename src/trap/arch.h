@@ -2,7 +2,7 @@
 /*
  * arch.h - what differs by architecture inside SIGTRAP.
  *
- * To add one: say where pc, sp and the registers are in a ucontext; whether an access has been
+ * To add one: state where pc, sp and the registers are in a ucontext; whether an access has been
  * done when its hit is reported; and whether returning from the handler steps past it.
  */
 #ifndef TRAP_ARCH_H
@@ -26,18 +26,18 @@ uint64_t arch_vector_bytes(const ucontext_t *context);
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 
-/* 1: a breakpoint instruction whose trap is told by SI_KERNEL stands before pc. */
+/* 1: a breakpoint instruction whose trap is told by SI_KERNEL is before pc. */
 int arch_is_at_breakpoint(const ucontext_t *context);
 
 /*
- * 1: a debug exception whose cause was lost. Hypervisors lose it when they stop the CPU between a hit and
- * its report. Linux takes it for an INT1 instruction, which stands before pc if there is one. A hit may be
- * lost with it; a breakpoint in code hits again, because its instruction has not run.
+ * 1: a debug exception whose cause was lost. Hypervisors lose it when they stop the CPU between a
+ * hit and its report. Linux takes it for an INT1 instruction, which is before pc if there is one. A
+ * hit may be lost with it; a breakpoint in code hits again, because its instruction has not run.
  */
 int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context);
 
 /*
- * 1: after the handler the thread goes on past the access. 0: it would trap again, forever
+ * 1: after the handler the thread continues past the access. 0: it would trap again, forever
  * (arm64: the kernel's single step is spent on the handler's first instruction), so an event
  * with a callback must be refused.
  */

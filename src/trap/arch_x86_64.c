@@ -49,7 +49,7 @@ TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 	return software[0] == FP_MAGIC ? software[1] : FP_BYTES;
 }
 
-/* The number of the last exception would say nothing: it stays until the next one. */
+/* The number of the last exception would state nothing: it stays until the next one. */
 TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 {
 	return text_byte(arch_pc(context) - 1) == 0xcc;

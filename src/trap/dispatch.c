@@ -2,12 +2,13 @@
 /*
  * dispatch.c - the SIGTRAP handler.
  *
- * A perf signal with our magic is ours, and an int3 that poke knows; everything else goes to the
- * action that was there before. Nothing here allocates, locks, prints, exits or touches errno.
+ * A perf signal with Trapline's magic is Trapline's, and an int3 that poke knows; everything else
+ * goes to the action that was there before. Nothing here allocates, locks, prints, exits or touches
+ * errno.
  *
  * SA_NODEFER: a hit inside a callback enters the handler at once and is counted as nested. With
- * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end
- * if the callback always touches the watched word. On a thread's own stack the same is done by hand,
+ * SIGTRAP blocked it would stay pending, come again after the handler's return, and never end if
+ * the callback always touches the watched word. On a thread's own stack the same is done by hand,
  * where there is room for another signal; where not, no callback touches anything of the program.
  * That a blocked SIGTRAP of an event waits, and does not kill: Linux commit 78ed93d72ded (v5.18).
  */
@@ -121,7 +122,7 @@ TRAP_PATH static int dispatch_is_inside(const ucontext_t *context)
 	return is_nested(context) || poke_is_nested(context);
 }
 
-/* A tick says nothing of the program while a trap's callback runs, and its frame needs room. */
+/* A tick states nothing of the program while a trap's callback runs, and its frame needs room. */
 TRAP_PATH static int is_vain_tick(const struct trapline_event *ev, const ucontext_t *context)
 {
 	return !event_is_breakpoint(ev) && poke_is_nested(context);
@@ -137,7 +138,7 @@ TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
 
 /*
  * The kernel reads sig_data when it makes the signal, which is after the trap: a hit can carry
- * the generation of a move that came between. The address was noted at the trap.
+ * the generation of a move that came between. The address was recorded at the trap.
  */
 TRAP_PATH static int is_current(const struct trapline_event *ev, const struct siginfo_perf *info,
 				uint32_t part)
@@ -164,7 +165,7 @@ TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
 		atomic_add(&ev->control->budget, 1);
 }
 
-/* The counters of an event that was closed meanwhile cannot be read any more. */
+/* The counters of an event that was closed in the meantime cannot be read any more. */
 TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
 {
 	uint32_t state = atomic_get(&ev->state);
@@ -268,7 +269,7 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 	};
 
 	if (event_is_breakpoint(ev)) {
-		/* Of the trap, where the kernel noted it: the event may be moved just now. */
+		/* Of the trap, where the kernel recorded it: the event may be moved just now. */
 		hit->address = info->addr ? info->addr : atomic_get(&ev->parts[part].addr);
 		struct event_place *place = event_place_at(ev, part, hit->address);
 		hit->len = place ? (uint32_t)atomic_get(&place->len) : ev->parts[part].len;
@@ -305,12 +306,12 @@ TRAP_PATH static enum trapline_action call_with_stack(struct trapline_event *ev,
 }
 
 /*
- * Where we are called with all signals blocked: see install.c. Those of the program wait until we return, since
- * a handler on top of us could leave by siglongjmp(3), and it would find our frames on the stack. A callback
- * that lasts looks for them: trap_signal_waits().
+ * Where we are called with all signals blocked: see install.c. Those of the program wait until we
+ * return, since a handler on top of Trapline could leave by siglongjmp(3), and it would find
+ * Trapline's frames on the stack. A callback that lasts looks for them: trap_signal_waits().
  *
  * Only for a callback, which who ends waits for: a signal that comes too late makes no system call,
- * since the program may have forbidden itself all of them meanwhile (seccomp(2)).
+ * since the program may have forbidden itself all of them in the meantime (seccomp(2)).
  */
 TRAP_PATH void trap_let_traps_come(const ucontext_t *context)
 {
@@ -380,7 +381,7 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 
 /*
  * A signal inside a restartable sequence (rseq(2)) aborts it: it starts again, hits again, for
- * ever. The kernel has put pc at the abort handler, which the signature stands before. Which one it is
+ * ever. The kernel has put pc at the abort handler, which the signature is before. Which one it is
  * does not matter, for two sequences may abort in turn.
  */
 TRAP_PATH static int is_endless_abort(pid_t pid, uint64_t pc)
@@ -606,7 +607,10 @@ TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *co
 {
 	uint32_t part;
 
-	/* A write here would hit again if it is our data that is watched. The kernel counts it. */
+	/*
+	 * A write here would hit again if it is Trapline's data that is watched. The kernel counts
+	 * it.
+	 */
 	if (is_own_code(arch_pc(context)))
 		return;
 	struct trapline_event *ev = event_of(info->data, &part);
@@ -620,7 +624,7 @@ TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *co
 	enter_hit(ev, part, info, context);
 }
 
-/* 1: it is not ours. */
+/* 1: it is not Trapline's. */
 TRAP_PATH static int is_foreign(const siginfo_t *siginfo, ucontext_t *context)
 {
 	const struct siginfo_perf *info = (const void *)siginfo;

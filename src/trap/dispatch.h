@@ -14,17 +14,20 @@ void trap_on_sigtrap(int sig, siginfo_t *info, void *context);
 /*
  * Set before trap_install(): run on the stack of the thread, not on its signal stack. For callbacks
  * that need more room than the 8 KiB that language runtimes give their signal stacks. They ask
- * for it. Signals of the program wait meanwhile.
+ * for it. Signals of the program wait in the meantime.
  */
 extern int trap_on_thread_stack;
 
 /*
  * From now on a signal that comes too late, and a trap's callback that does nothing, make no system
- * call: the program may be killed for it. For when no event of ours is armed any more. AS-Safe.
+ * call: the program may be killed for it. For when no event of Trapline is armed any more. AS-Safe.
  */
 void trap_make_no_calls(void);
 
-/* There, before a callback: from here on a hit of ours may come on top of it, to be counted. AS-Safe. */
+/*
+ * There, before a callback: from here on a hit of Trapline may come on top of it, to be counted.
+ * AS-Safe.
+ */
 void trap_let_traps_come(const ucontext_t *context);
 
 /* There, in a callback: 1: a signal of the program waits for its end. AS-Safe. */
@@ -34,8 +37,8 @@ int trap_signal_waits(const ucontext_t *context);
 extern uint64_t trap_lost_causes;
 
 /*
- * trap_tick: what a SIGTRAP sent by a BPF program is a hit of. NULL: of nothing, and it is dropped if
- * trap_had_ticks says that one may be on its way; else it is not ours.
+ * trap_tick: what a SIGTRAP sent by a BPF program is a hit of. NULL: of nothing, and it is dropped
+ * if trap_had_ticks states that one may be on its way; else it is not Trapline's.
  */
 extern struct trapline_event *trap_tick;
 extern uint32_t trap_had_ticks;
@@ -44,7 +47,7 @@ extern uint32_t trap_had_ticks;
 struct trap_sent {
 	const struct trapline_event *event;
 	uint32_t generation;
-	uint32_t is_late; /* the thread stands elsewhere by now */
+	uint32_t is_late; /* the thread is elsewhere by now */
 	uint64_t address;
 };
 typedef int (*trap_finder)(const ucontext_t *context, struct trap_sent *out);
@@ -58,9 +61,9 @@ extern int trap_hangup_fd; /* 0: none */
 extern void (*trap_on_hangup)(void);
 
 /*
- * The calling thread has come to a probe of the event, without a signal. context is as it will go on,
- * its pc the probe's address; its signal mask is not filled in. 1: the condition holds, and
- * trap_take_probe() has to follow. 0: that is all. Leaves the vector registers alone. AS-Safe.
+ * The calling thread has reached a probe of the event, without a signal. context is as it will
+ * continue, its pc the probe's address; its signal mask is not filled in. 1: the condition holds,
+ * and trap_take_probe() has to follow. 0: that is all. Leaves the vector registers alone. AS-Safe.
  */
 int trap_enter_probe(struct trapline_event *ev, uint32_t generation, ucontext_t *context);
 /* Runs the callback. AS-Safe. */

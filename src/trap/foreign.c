@@ -2,15 +2,15 @@
 /*
  * foreign.c - see foreign.h.
  *
- * On x86-64 the handler of the program is entered by a jump, on the frame that the kernel made for ours:
- * with the mask, the stack and the disposition that the flags of the program ask for. Its return is a
- * return to the kernel. So nothing is left to undo when it leaves by siglongjmp(3).
+ * On x86-64 the handler of the program is entered by a jump, on the frame that the kernel made for
+ * Trapline's: with the mask, the stack and the disposition that the flags of the program ask for.
+ * Its return is a return to the kernel. So nothing is left to undo when it leaves by siglongjmp(3).
  *
- * Where the agent keeps SIGTRAP unblocked although the program has blocked it, trap_is_held() tells so.
- * Then a breakpoint of the program kills, as the kernel would do it. A signal that was sent stays
- * pending for sigwait(3), signalfd(2) or a later unblocking: SIGTRAP is blocked for good in the thread,
- * and the signal is sent again. All events must be off before that, because their signals would
- * be pending as well.
+ * Where the agent keeps SIGTRAP unblocked although the program has blocked it, trap_is_held() tells
+ * so. Then a breakpoint of the program kills, as the kernel would do it. A signal that was sent
+ * stays pending for sigwait(3), signalfd(2) or a later unblocking: SIGTRAP is blocked for good in
+ * the thread, and the signal is sent again. All events must be off before that, because their
+ * signals would be pending as well.
  */
 #include "base/trap_path.h"
 
@@ -30,8 +30,9 @@
 /* What the kernel carries of a siginfo: the rest is zero. Memory of each thread is scarce: check-trap-path. */
 #define CARRIED_BYTES 48u
 /*
- * At the end of siginfo, which the kernel clears for each signal: this one has been given to a handler of
- * the program. When that hands it on to us, it is for the one before. Nothing needs to be undone.
+ * At the end of siginfo, which the kernel clears for each signal: this one has been given to a
+ * handler of the program. When that hands it on to Trapline, it is for the one before. Nothing
+ * needs to be undone.
  */
 #define MARK_AT 120
 #define MARK 0x656e696c70617274ull
@@ -43,8 +44,8 @@ int (*trap_is_held)(const ucontext_t *context);
 int (*trap_let_go)(const siginfo_t *info);
 
 struct foreign_thread {
-	int keeps_sent; /* it is a thread of ours */
-	int has_kept;	/* 2: it had been handed back to us */
+	int keeps_sent; /* it is a thread of Trapline */
+	int has_kept;	/* 2: it had been handed back to Trapline */
 	uint64_t kept[CARRIED_BYTES / sizeof(uint64_t)];
 };
 static __thread struct foreign_thread self __attribute__((tls_model("initial-exec")));
@@ -167,7 +168,9 @@ TRAP_PATH static uint64_t mask_in_handler(const struct sigaction *action, const 
 	memcpy(&mask, &action->sa_mask, sizeof(mask));
 	if (!(action->sa_flags & SA_NODEFER))
 		mask |= TRAP_BIT;
-	/* Never really: an event in the handler would be late, and an int3 of ours would kill. */
+	/*
+	 * Never really: an event in the handler would be late, and an int3 of Trapline would kill.
+	 */
 	if (mask & TRAP_BIT)
 		mask = (mask & ~TRAP_BIT) | atomic_get(&trap_held_bit);
 	return mask | mask_of(context);

@@ -18,8 +18,8 @@ struct foreign_call {
 };
 
 /*
- * frame: of trap_on_sigtrap(). is_inside: a callback of ours is below it. 1: *call is to be entered with
- * foreign_enter(), from that frame; 0: done. AS-Safe.
+ * frame: of trap_on_sigtrap(). is_inside: a callback of Trapline is below it. 1: *call is to be
+ * entered with foreign_enter(), from that frame; 0: done. AS-Safe.
  */
 int foreign_take(siginfo_t *info, ucontext_t *context, const void *frame, int is_inside,
 		 struct foreign_call *call);
@@ -27,22 +27,28 @@ int foreign_take(siginfo_t *info, ucontext_t *context, const void *frame, int is
 /* 1: one came while a callback ran, and waits for its end. AS-Safe. */
 int foreign_has_kept(void);
 
-/* The callback had no signal, so no handler of ours ends now: one that was kept is sent again. AS-Safe. */
+/*
+ * The callback had no signal, so no handler of Trapline ends now: one that was kept is sent again.
+ * AS-Safe.
+ */
 void foreign_send_kept(void);
 
 /* One that was kept while a callback ran, if there is one. As above. */
 int foreign_take_kept(ucontext_t *context, const void *frame, struct foreign_call *call);
 
 /*
- * The calling thread is ours, and has SIGTRAP open for breakpoints on its way. What is sent meanwhile is for the
- * program: it is kept, and sent again when that is over. Then the thread has the signal blocked.
+ * The calling thread is Trapline's, and has SIGTRAP open for breakpoints on its way. What is sent
+ * in the meantime is for the program: it is kept, and sent again when that is over. Then the thread
+ * has the signal blocked.
  */
 void foreign_keep_sent(int on);
 int foreign_keeps_sent(void);
 
 #if defined(__x86_64__)
 
-/* Nothing of ours is left on the stack: the handler returns to the kernel, or leaves by a jump. */
+/*
+ * Nothing of Trapline is left on the stack: the handler returns to the kernel, or leaves by a jump.
+ */
 static inline __attribute__((always_inline, noreturn)) void
 foreign_enter(const struct foreign_call *call)
 {
@@ -68,7 +74,7 @@ static inline void foreign_enter(const struct foreign_call *call)
 
 #endif
 
-/* The actions for what is not ours. */
+/* The actions for what is not Trapline's. */
 extern struct action trap_previous;
 extern struct action trap_first_previous;
 

@@ -27,7 +27,7 @@ TRAP_PATH uint64_t *inflight_enter(pid_t tid, uint32_t event_index)
 	for (uint32_t n = 0; n < ENTRIES; n++, at = (at + 1) % ENTRIES) {
 		uint64_t held = atomic_get(&entries[at]);
 
-		/* Ours already: an earlier callback left by siglongjmp. */
+		/* Trapline's already: an earlier callback left by siglongjmp. */
 		if (held && held >> 32 != (uint32_t)tid)
 			continue;
 		if (atomic_cas(&entries[at], &held, mine))

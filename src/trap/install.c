@@ -21,11 +21,11 @@
 #endif
 #define SIGNAL_BYTES 4096u /* where the kernel does not tell */
 #define RED_ZONE_BYTES 128u
-#define NESTED_BYTES 384u /* of our handler, to find out that it is on top of itself */
-/* Of the first thread's stack, that are looked at as growing when they are needed. */
+#define NESTED_BYTES 384u /* of Trapline's handler, to find out that it is on top of itself */
+/* Of the first thread's stack, that are inspected as growing when they are needed. */
 #define FIRST_BYTES (8u << 20)
 
-/* As the kernel has it: the agent stands before sigaction(). */
+/* As the kernel has it: the agent is before sigaction(). */
 struct kernel_action {
 	void (*handler)(int, siginfo_t *, void *);
 	unsigned long flags;
@@ -44,12 +44,12 @@ int trap_is_installed(void)
 
 	if (kernel_action(NULL, &now))
 		return 0;
-	/* While a window runs, its handler passes on to ours. */
+	/* While a window runs, its handler passes on to Trapline's. */
 	return now.handler == trap_on_sigtrap ||
 	       window_faults_under(SIGTRAP) == (const void *)(uintptr_t)trap_on_sigtrap;
 }
 
-/* As libc gives it, without libc: the program's own sigaction() may be answered by us. */
+/* As libc gives it, without libc: the program's own sigaction() may be answered by Trapline. */
 static int read_action(struct sigaction *out)
 {
 	struct kernel_action now;
@@ -81,8 +81,8 @@ static void prepare_room(void)
 }
 
 /*
- * Also the two of libc, which sigfillset() leaves open: the handler of pthread_cancel() would unwind a thread
- * with PTHREAD_CANCEL_ASYNCHRONOUS out of ours, with what it had opened.
+ * Also the two of libc, which sigfillset() leaves open: the handler of pthread_cancel() would
+ * unwind a thread with PTHREAD_CANCEL_ASYNCHRONOUS out of Trapline, with what it had opened.
  */
 static void block_all(sigset_t *set)
 {
@@ -107,7 +107,7 @@ static int is_other(const struct sigaction *one, const struct sigaction *two)
 	       memcmp(&one->sa_mask, &two->sa_mask, sizeof(uint64_t)) != 0;
 }
 
-/* What this thread of ours does next may come to a breakpoint of ours. */
+/* What this thread of Trapline does next may reach a breakpoint of Trapline. */
 static void open_to_traps(void)
 {
 	const uint64_t trap = 1ull << (SIGTRAP - 1);
@@ -119,9 +119,9 @@ static void open_to_traps(void)
 static int installed;
 
 /*
- * Not taken out again by us: a signal may be pending in a thread that has SIGTRAP blocked, and the
- * default action would kill the process. A handler that was put over ours since gets what is
- * not ours, as the one before it did.
+ * Not taken out again by Trapline: a signal may be pending in a thread that has SIGTRAP blocked,
+ * and the default action would kill the process. A handler that was put over Trapline's since gets
+ * what is not Trapline's, as the one before it did.
  */
 int trap_install(void)
 {
@@ -138,21 +138,21 @@ int trap_install(void)
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = trap_on_sigtrap;
 	/*
-	 * On a thread's own stack no handler of the program comes on top of ours, but for those of
-	 * faults, which cannot wait.
+	 * On a thread's own stack no handler of the program comes on top of Trapline, except for
+	 * those of faults, which cannot wait.
 	 */
 	if (trap_on_thread_stack)
 		block_all(&action.sa_mask);
 	action.sa_flags = SA_SIGINFO | SA_RESTART;
 	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK | SA_NODEFER;
 	prepare_room();
-	/* Known before ours is in place: a foreign trap may come at once. */
+	/* Known before Trapline's is in place: a foreign trap may come at once. */
 	const int was_installed = trap_is_installed();
 	if (!was_installed)
 		err = read_action(&before) ? -EBUSY : keep_before(&before, installed);
 	if (!err && sigaction(SIGTRAP, &action, &old))
 		err = -EBUSY;
-	/* Another thread has set its action meanwhile: then that is the one. */
+	/* Another thread has set its action in the meantime: then that is the one. */
 	if (!err && !was_installed && old.sa_sigaction != trap_on_sigtrap &&
 	    is_other(&old, &before))
 		keep_before(&old, installed);

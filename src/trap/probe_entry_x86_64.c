@@ -2,11 +2,11 @@
 /*
  * probe_entry_x86_64.c - a thread comes from the code of a probe, by a jump and not by a signal.
  *
- * What a signal would have saved is saved here, in the same form: all registers in a ucontext_t, the
- * vector unit in an area of xsave. The first lies on the thread's own stack, below its red zone. The area
- * lies there too, and so do all frames of a callback, unless a guest has another stack for it: a
- * coroutine may have no more than 2 KiB. The frame is described to unwinders as that of a signal handler,
- * so a stack goes on at the probe's address.
+ * What a signal would have saved is saved here, in the same form: all registers in a ucontext_t,
+ * the vector unit in an area of xsave. The first lies on the thread's own stack, below its red
+ * zone. The area lies there too, and so do all frames of a callback, unless a guest has another
+ * stack for it: a coroutine may have no more than 2 KiB. The frame is described to unwinders as
+ * that of a signal handler, so a stack continues at the probe's address.
  *
  * Protection keys and the tiles of AMX are left as they are: no callback may use tiles.
  */
@@ -139,7 +139,7 @@ TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
 	       trap_enter_probe(owner, probe->generation, context);
 }
 
-/* Before the vector registers are saved. Where the thread goes on; 0: trap_probe_take() knows. */
+/* Before the vector registers are saved. Where the thread continues; 0: trap_probe_take() knows. */
 TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
@@ -177,7 +177,7 @@ TRAP_PATH static uint64_t own_mask(const ucontext_t *context)
 	return mask;
 }
 
-/* Where the thread goes on. The owner may be another one by now: what was asked is what takes. */
+/* Where the thread continues. The owner may be another one by now: what was asked is what takes. */
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
@@ -200,11 +200,11 @@ TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 }
 
 /*
- * In: the address in the stub, the probe's number, the red zone, the stack of the program. Out to the
- * stub, which goes on to the instruction: that is a return from a call, as the processor predicts, and
- * the flags are set by cheap instructions. A thread that goes elsewhere, or has others of the flags set,
- * leaves by the ret at the end, which takes the address and the red zone off at once. Nothing that is still
- * needed lies where a signal may write.
+ * In: the address in the stub, the probe's number, the red zone, the stack of the program. Out to
+ * the stub, which continues to the instruction: that is a return from a call, as the processor
+ * predicts, and the flags are set by cheap instructions. A thread that goes elsewhere, or has
+ * others of the flags set, leaves by the ret at the end, which takes the address and the red zone
+ * off at once. Nothing that is still needed lies where a signal may write.
  */
 __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	".globl trap_probe_entry\n"

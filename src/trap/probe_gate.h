@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe_gate.h - the owner of a probe that is no event, but decides where the thread goes on.
+ * probe_gate.h - the owner of a probe that is no event, but decides where the thread continues.
  *
  * A gate is the first member of what it belongs to, and stays for ever: a thread may be on its way.
  */
@@ -11,9 +11,12 @@
 #include <ucontext.h>
 
 struct probe_gate {
-	/* Where the thread goes on; 0: take() knows. It leaves the vector registers alone. AS-Safe. */
+	/*
+	 * Where the thread continues; 0: take() knows. It leaves the vector registers alone.
+	 * AS-Safe.
+	 */
 	uint64_t (*ask)(struct probe_gate *gate, ucontext_t *context);
-	/* Where it goes on, for certain. AS-Safe. */
+	/* Where it continues, for certain. AS-Safe. */
 	uint64_t (*take)(struct probe_gate *gate, ucontext_t *context);
 };
 

@@ -18,7 +18,10 @@ struct probe_record_wish {
 	uint32_t stack_bytes; /* 0: no stack */
 };
 
-/* 1: written; 0: the ring is full; -1: the reader has given it up meanwhile. In a callback. AS-Safe. */
+/*
+ * 1: written; 0: the ring is full; -1: the reader has given it up in the meantime. In a callback.
+ * AS-Safe.
+ */
 int probe_record_write(const struct hit_slots *slots, const struct trapline_hit *hit,
 		       const struct probe_record_wish *wish);
 

@@ -9,12 +9,12 @@
 
 /* Are there so many bytes below the caller, and what one more signal needs? AS-Safe. */
 int trap_has_room(uint64_t bytes);
-/* Before that: the thread may stand on its alternate stack. AS-Safe. */
+/* Before that: the thread may be on its alternate stack. AS-Safe. */
 void trap_note_stack(const ucontext_t *context);
 extern struct trap_room {
 	pid_t pid;		/* as of trap_install() */
 	uint64_t signal_bytes;	/* of the kernel, at most */
-	uint64_t handler_bytes; /* of ours on top of itself */
+	uint64_t handler_bytes; /* of Trapline on top of itself */
 	/* The first thread's stack, as far down as it may grow. */
 	uint64_t first_low;
 	uint64_t first_high;

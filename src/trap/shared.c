@@ -2,13 +2,14 @@
 /*
  * shared.c - a signal to the process is left to the thread that the kernel has woken for it.
  *
- * That is the first thread, if it does not block the signal. But until it has a CPU, any thread that
- * returns from a handler takes what waits for the process, and threads with signals of ours do that all
- * the time. The first thread then finds nothing, and its system call begins again: it does not end with
- * EINTR, and the program waits for ever. So the handler waits until the first thread has taken it.
+ * That is the first thread, if it does not block the signal. But until it has a CPU, any thread
+ * that returns from a handler takes what waits for the process, and threads with signals of
+ * Trapline do that all the time. The first thread then finds nothing, and its system call begins
+ * again: it does not end with EINTR, and the program waits for ever. So the handler waits until the
+ * first thread has taken it.
  *
- * /proc/self is the first thread, and knows what waits for the process. Without /proc nothing is known,
- * and the signal is taken here.
+ * /proc/self is the first thread, and knows what waits for the process. Without /proc nothing is
+ * known, and the signal is taken here.
  */
 #include "base/general_regs.h"
 #include "base/own_fd.h"

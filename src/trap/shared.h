@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shared.h - signals to the process that wait while a handler of ours runs. */
+/* shared.h - signals to the process that wait while a handler of Trapline runs. */
 #ifndef TRAP_SHARED_H
 #define TRAP_SHARED_H
 

@@ -9,7 +9,7 @@
 #include "trap/stack.h"
 
 struct walk {
-	uint64_t from; /* skip our own frames until this pc */
+	uint64_t from; /* skip Trapline's own frames until this pc */
 	uint64_t *frames;
 	uint32_t count;
 	uint32_t max;

@@ -21,7 +21,9 @@ int condition_holds(struct trapline_event *ev, const struct condition_input *inp
 /* hits_in_thread of the calling thread, counted up; 0 when the event keeps none. AS-Safe. */
 uint64_t condition_hit_in_thread(const struct trapline_event *ev);
 
-/* A place in each thread to count in, as long as the event lives. 0, or -ENOSPC: all are taken. */
+/*
+ * A location in each thread to count in, as long as the event lives. 0, or -ENOSPC: all are taken.
+ */
 int condition_take_thread_slot(struct trapline_event *ev);
 void condition_give_thread_slot(struct trapline_event *ev);
 

@@ -36,7 +36,7 @@ static enum trapline_action note_signal(const struct trapline_hit *hit)
 static int load_refusal(void)
 {
 	struct ebpf *p = memory_map(
-		sizeof(*p)); /* as a target: calloc() would make an arena in a thread of ours */
+		sizeof(*p)); /* as a target: calloc() would make an arena in a thread of Trapline */
 
 	if (memory_failed(p))
 		return (int)memory_error(p);

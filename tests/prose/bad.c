@@ -1,5 +1,10 @@
 #include <stdio.h>
-/* Nobody reads this comment: only literals are checked. */
+/* Nobody reads this comment. {subject} */
+/*
+ * Of two threads one waits {begin}
+ * and the other is held. {term}
+ */
+// the thread goes on {verb}
 void bad(void)
 {
 	puts("nobody reads the output"); /* {subject} */

@@ -1,6 +1,10 @@
 #include "place/held.h"
 #include <stdio.h>
-/* Nobody reads this comment, who tells us anything? */
+/* One of two threads waits; the other continues. */
+/* of a process: not a sentence */
+/*
+ *	nobody is read in an example
+ */
 void good(void)
 {
 	json_pack("{s:s, s:i}", "held", "place");

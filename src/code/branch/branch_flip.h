@@ -9,7 +9,7 @@
 #include "code/poke/poke.h"
 
 #define BRANCH_BYTES 5u
-#define BRANCH_TEST 0xa9 /* test $imm32, %eax: goes on behind it */
+#define BRANCH_TEST 0xa9 /* test $imm32, %eax: continues behind it */
 #define BRANCH_JUMP 0xe9 /* jmp rel32, whose distance are the same four bytes */
 
 /* One branch in the text. */

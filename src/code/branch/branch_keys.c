@@ -300,7 +300,10 @@ int branch_is_code(void)
 	return 1;
 }
 
-/* A fork from inside, by a signal handler, goes on without it: it returns to the thread that has it. */
+/*
+ * A fork from inside, by a signal handler, continues without it: it returns to the thread that has
+ * it.
+ */
 void branch_before_fork(void)
 {
 	is_held_by_fork = !pthread_mutex_lock(&lock);

@@ -164,7 +164,7 @@ static int x86_condition(unsigned int condition, uint64_t flags)
 	return holds ^ (condition & 1);
 }
 
-/* loop and jrcxz count in rcx, or in ecx with the prefix 67: address_bytes says which. */
+/* loop and jrcxz count in rcx, or in ecx with the prefix 67: address_bytes states which. */
 static int x86_counts(const struct insn *insn, const struct insn_regs *before)
 {
 	uint64_t count;

@@ -53,7 +53,7 @@ enum {
 /*
  * A register set: of a thread at one moment. r[] is by DWARF number; x86-64 uses r[0] to r[16].
  * The pc in it is the address of the instruction that is asked about, also for operands relative
- * to the pc. known says which members hold something; what is not known is not guessed.
+ * to the pc. known states which members hold something; what is not known is not guessed.
  */
 struct insn_regs {
 	uint64_t r[INSN_REGS];
@@ -77,9 +77,9 @@ enum insn_kind {
 	INSN_OTHER,
 	INSN_NOP,	       /* nop of any length, pause, yield: nothing but the pc changes */
 	INSN_LANDING,	       /* endbr64, endbr32, bti: as a nop, but indirect branches need it */
-	INSN_JUMP,	       /* to a place the instruction names */
+	INSN_JUMP,	       /* to a location the instruction names */
 	INSN_JUMP_CONDITIONAL, /* also loop, jrcxz, cbz, tbz */
-	INSN_JUMP_INDIRECT,    /* to a place in a register or in memory */
+	INSN_JUMP_INDIRECT,    /* to a location in a register or in memory */
 	INSN_CALL,
 	INSN_CALL_INDIRECT,
 	INSN_RETURN,
@@ -108,7 +108,7 @@ enum insn_memory_flag {
 	INSN_MEM_SIZE_UNKNOWN = 1 << 2,
 	/* Gather or scatter: one address a lane, index is a vector register: see lanes. */
 	INSN_MEM_LANES = 1 << 3,
-	/* The formula does not say the address: AMX tiles, MPX tables, SVE. */
+	/* The formula does not state the address: AMX tiles, MPX tables, SVE. */
 	INSN_MEM_NOT_COMPUTABLE = 1 << 4,
 	/* The address is cut to 32 bits before a segment is added (prefix 67). */
 	INSN_MEM_ADDRESS_32 = 1 << 5,
@@ -244,7 +244,7 @@ struct insn {
 /*
  * insn_decode - decode the instruction that begins at bytes, of which available may be read.
  *
- * Errors: -ENODATA the instruction goes on behind what is available; -EILSEQ no instruction.
+ * Errors: -ENODATA the instruction continues behind what is available; -EILSEQ no instruction.
  * *out is untouched then.
  */
 int insn_decode_x86_64(const void *bytes, size_t available, struct insn *out);

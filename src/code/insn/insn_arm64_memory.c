@@ -128,7 +128,7 @@ static int decode_exclusive(uint32_t word, struct insn *out)
 	return 0;
 }
 
-/* ldr, ldrsw and prfm from a place relative to the pc. */
+/* ldr, ldrsw and prfm from a location relative to the pc. */
 static int decode_literal(uint32_t word, struct insn *out)
 {
 	static const uint8_t general[] = { 4, 8, 4, 0 };

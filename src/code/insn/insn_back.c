@@ -8,7 +8,7 @@
 #define FLAG_DIRECTION (1u << 10)
 /* Intel may report a rep instruction after a group of its steps. */
 #define REP_GROUP_BYTES 64
-/* Fewer say nothing. */
+/* Fewer state nothing. */
 #define VOTES_MIN 4
 
 /* One query under way. */

@@ -76,7 +76,7 @@ static int decode_head(const void *bytes, size_t available, struct decoded *d)
 
 	if (available > INSN_LENGTH_MAX)
 		available = INSN_LENGTH_MAX;
-	/* Zydis says "invalid argument" for an empty buffer. */
+	/* Zydis states "invalid argument" for an empty buffer. */
 	if (!available)
 		return -ENODATA;
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -183,7 +183,7 @@ static enum insn_kind kind_of(const struct decoded *d)
 	}
 }
 
-/* loope and loopne: f3 makes both the first, f2 both the second, whatever the opcode. */
+/* loope and loopne: f3 makes both the first, f2 both the second, no matter what the opcode. */
 static uint8_t condition_of_loop(const ZydisDecodedInstruction *z)
 {
 	uint8_t condition = z->opcode == 0xe0 ? INSN_CONDITION_LOOPNE : INSN_CONDITION_LOOPE;

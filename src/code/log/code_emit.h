@@ -21,7 +21,7 @@ extern struct code_sink code_sink;
 int code_emit_is_on(void);
 /* kind and payload are set. From a handler too. 0, or -errno: it is counted as lost. */
 int code_emit(struct code_head *record);
-/* A thread met the trap of a batch at address, and goes on at resume. */
+/* A thread met the trap of a batch at address, and continues at resume. */
 void code_emit_hit(uint64_t address, uint64_t resume, uint32_t is_orphan);
 
 #endif

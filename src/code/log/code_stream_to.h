@@ -7,7 +7,7 @@
 
 /* fd -1 ends it. Takes the lock. 0 or -errno. */
 int code_stream_to(int fd, struct code_problem *problem);
-/* Where TRAPLINE_CODE_LOG says: a path, or /proc/PID/fd/N#INODE of a pipe. */
+/* Where TRAPLINE_CODE_LOG states: a path, or /proc/PID/fd/N#INODE of a pipe. */
 void code_stream_by_environment(void);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * change.c - the lock, the sync, and one change of text step by step: see change.h.
  *
- * Memory that the handler may look at is mapped, kept for the next change where it fits, and given
+ * Memory that the handler may inspect is mapped, kept for the next change where it fits, and given
  * back only after quiesce_wait(). A thread that a debugger has stopped inside the handler makes
  * that fail: the memory waits then, however long.
  */
@@ -136,7 +136,9 @@ int poke_sync(void)
 		long err = sys3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
 		if (err != -EPERM || !again--)
 			return (int)err;
-		/* Not registered: a child made by clone() keeps our memory, not always that. */
+		/*
+		 * Not registered: a child made by clone() keeps Trapline's memory, not always that.
+		 */
 		sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
 	}
 }
@@ -226,7 +228,7 @@ uint64_t poke_changes_begun(void)
 
 /* ---- a change ---- */
 
-/* The kernel's idea of our handler has it. */
+/* The kernel's idea of Trapline's handler has it. */
 uint64_t change_find_restorer(void)
 {
 	uint64_t action[4] = { 0 };

@@ -18,7 +18,7 @@ struct change {
 uint64_t change_find_restorer(void);
 /* Room for n entries. 0 or -ENOMEM. */
 int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem);
-/* 1: the SIGTRAP handler runs these bytes itself, so no int3 may stand there. */
+/* 1: the SIGTRAP handler runs these bytes itself, so no int3 may be there. */
 int change_is_needed_by_handler(const struct change *change, uint64_t address, size_t len);
 /* Sort the entries, refuse what overlaps. */
 int change_sort(struct change *change);
@@ -30,9 +30,9 @@ int change_note(struct change *change);
 int change_write(struct change *change, enum text_phase phase);
 /* Withdraws the batch where it was published and waits for the handlers. */
 void change_end(struct change *change);
-/* Wait until no handler looks at what was withdrawn before, for 2 s at most. 0 or -EBUSY. */
+/* Wait until no handler inspects what was withdrawn before, for 2 s at most. 0 or -EBUSY. */
 int poke_quiesce(void);
-/* Unmap once no handler can look at it. */
+/* Unmap once no handler can inspect it. */
 void poke_retire(void *memory, size_t bytes);
 void poke_tell(const struct change *change, enum trapline_code_stage stage);
 

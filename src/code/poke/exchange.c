@@ -2,24 +2,24 @@
 /*
  * exchange.c - changed copies take the place of pages of text.
  *
- * No byte that a processor may run is ever written, so it needs neither an int3, which would end a thread
- * that has SIGTRAP blocked, nor a promise about stores to code:
+ * No byte that a processor may run is ever written, so it needs neither an int3, which would end a
+ * thread that has SIGTRAP blocked, nor a promise about stores to code:
  *
  *	map the same part of the same file elsewhere; write the new bytes there
  *	mremap() it over the text
  *
  * The kernel does the last step under its lock of the mappings. It takes the old pages from all
- * processors, as munmap() does, before the new ones can be seen. A thread that comes by in between faults
- * and waits in the kernel until it is over, whatever it has blocked. So an instruction is fetched from
- * old pages or from new ones, also where it lies in two.
+ * processors, as munmap() does, before the new ones can be seen. A thread that comes by in between
+ * faults and waits in the kernel until it is over, no matter what it has blocked. So an instruction
+ * is fetched from old pages or from new ones, also where it lies in two.
  *
- * What is mapped there is the same part of the file as before, so that readers of /proc/PID/maps, uprobes
- * and debuggers find what they know. Pages whose bytes become those of the file are the file's own again.
- * The copy is of the file that the loader opened, if possible, so that the kernel merges it with what is
- * beside it: twin.c.
+ * What is mapped there is the same part of the file as before, so that readers of /proc/PID/maps,
+ * uprobes and debuggers find what they know. Pages whose bytes become those of the file are the
+ * file's own again. The copy is of the file that the loader opened, if possible, so that the kernel
+ * merges it with what is beside it: twin.c.
  *
- * Code in memory without a file gets other such memory; that of trapline_code_alloc() as a whole. A shared
- * mapping is left alone, since its pages are others' too.
+ * Code in memory without a file gets other such memory; that of trapline_code_alloc() as a whole. A
+ * shared mapping is left alone, since its pages are others' too.
  *
  * What another patcher writes between the last look at the old pages and the exchange is lost, some
  * microseconds, as with a writer of whole pages.
@@ -202,7 +202,10 @@ static int write_copy(struct exchange *x, uint64_t at, size_t len)
 	return (int)sys3(SYS_mprotect, page, PAGE_BYTES, PROT_READ | PROT_EXEC);
 }
 
-/* Only what differs, so that a uprobe that comes meanwhile stays, and a page of the file the file's. */
+/*
+ * Only what differs, so that a uprobe that comes in the meantime stays, and a page of the file the
+ * file's.
+ */
 static int fill_copy(struct exchange *x)
 {
 	int err = 0;

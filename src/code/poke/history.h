@@ -8,7 +8,7 @@
 
 /*
  * Every address that an int3 was ever put at, as a bit in its page's map: an int3 that has gone is
- * ours only there. Pages are never forgotten. Open addressing; page 0 is free.
+ * Trapline's only there. Pages are never forgotten. Open addressing; page 0 is free.
  */
 #define HISTORY_PAGES 65536u
 #define HISTORY_WORDS (4096u / 64)

@@ -2,9 +2,10 @@
 /*
  * locked.c - see locked.h.
  *
- * /proc/self/smaps tells it too, but the kernel looks at all pages of the mappings before for that: seconds, in a
- * large process. MADV_COLD is refused where memory is locked. Whether all of it is locked, or each page when it is
- * first used, is told by a lock of two pages: that of the other kind makes them a mapping of their own.
+ * /proc/self/smaps tells it too, but the kernel inspects all pages of the mappings before for that:
+ * seconds, in a large process. MADV_COLD is refused where memory is locked. Whether all of it is
+ * locked, or each page when it is first used, is told by a lock of two pages: that of the other
+ * kind makes them a mapping of their own.
  */
 #include "code/poke/locked.h"
 
@@ -46,7 +47,7 @@ int locked_set(uint64_t address, uint64_t bytes, enum locked as)
 	return (int)sys2(SYS_mlock, address, bytes);
 }
 
-/* In a page of ours, which may be locked as all later ones of this process. */
+/* In a page of Trapline, which may be locked as all later ones of this process. */
 static int kernel_takes_advice(void)
 {
 	static int is_known; /* 1 and 2: it does not, it does */

@@ -23,7 +23,7 @@ struct locked_part locked_part_of(const struct mapping *mapping, uint64_t page);
 enum locked locked_find(const struct mapping *mapping, uint64_t page);
 /* Behind a change. */
 void locked_forget(void);
-/* Locks it as said. 0 or -errno. */
+/* Locks it as stated. 0 or -errno. */
 int locked_set(uint64_t address, uint64_t bytes, enum locked as);
 
 #endif

@@ -25,7 +25,7 @@ enum poke_promise poke_promise;
 int poke_keeps_mappings;
 
 /*
- * AMD says that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
+ * AMD states that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
  * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613).
  */
 static int is_amd(void)
@@ -135,7 +135,7 @@ static int is_one(const struct poke_entry *entry, uint32_t flags)
 	return step_is_one(entry->address, bytes, len);
 }
 
-/* What a thread does at each site meanwhile. */
+/* What a thread does at each site in the meantime. */
 static int plan_entry(struct change *change, struct poke_entry *entry, uint32_t flags)
 {
 	enum step_rule before = flags & TRAPLINE_POKE_QUIESCENT ? STEP_UNASKED : STEP_ONE;
@@ -209,7 +209,7 @@ static int take_sites(struct change *change, const struct trapline_poke_site *si
 				      "a site has 1 to 15 bytes, expected and new ones");
 		uint64_t before = take_bytes(entry->before, sites[i].expect, sites[i].len);
 		uint64_t after = take_bytes(entry->after, sites[i].bytes, sites[i].len);
-		/* What is longer than a word is not looked at: one sync more at worst. */
+		/* What is longer than a word is not inspected: one sync more at worst. */
 		batch->is_long |= (before ^ after) > 0xff || entry->len > 8;
 	}
 	return 0;
@@ -450,7 +450,7 @@ out_lock:
 	return err;
 }
 
-/* Member by member: the handlers go on counting. */
+/* Member by member: the handlers continue counting. */
 void poke_read_stats(struct trapline_code_stats *out)
 {
 	const uint64_t *from = &poke_stats.batches;

@@ -9,13 +9,13 @@
  *	   commit: from here on who traps is taken past the *new* instruction
  *	2. the other bytes := new		sync: no CPU has fetched the old ones
  *	3. first byte := new			sync, if a code log is on
- *	withdraw the batch; wait until no handler looks at it
+ *	withdraw the batch; wait until no handler inspects it
  *
  * sync is membarrier(PRIVATE_EXPEDITED_SYNC_CORE). Two things are different from the kernel:
  * - Old steps until the commit, so that a batch that fails in phase 1 is undone without a trace.
  * - A SIGTRAP may reach the handler long after the int3 has gone: membarrier waits for CPUs, not
  *   for pending signals. The orphan rule: who finds neither site nor int3, at an address that
- *   ever had one of ours, runs the pc again.
+ *   ever had one of Trapline, runs the pc again.
  * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3 after
  *   the last byte was written. So it is left out, and a batch whose first bytes alone differ has one sync.
  *   tests/model/poke.pml proves it. A reader of the code log must know when the last trap was possible.
@@ -23,7 +23,7 @@
  * What the handler reads, and how it may change:
  * R1. The handler enters quiesce (counted in) before it loads poke_view, leaves after the last
  *     look at what it found there. It copies what it needs later.
- * R2. Whoever withdraws memory from poke_view reuses it only after quiesce_wait() said 0.
+ * R2. Whoever withdraws memory from poke_view reuses it only after quiesce_wait() stated 0.
  * R3. A batch is published before its first int3 and withdrawn after its last sync; a table with
  *     a new trap is published before the trap's int3 is written, one without it after the byte
  *     is back and synced.
@@ -66,7 +66,7 @@ int poke_stores_are_promised(void);
 
 /* 1: in a foreign process, whose mappings shall be as they were. */
 extern int poke_keeps_mappings;
-/* What it says, kept. Tests set it, to go the ways of other processors. */
+/* What it states, kept. Tests set it, to go the ways of other processors. */
 enum poke_promise {
 	PROMISE_UNKNOWN,
 	PROMISE_NONE,

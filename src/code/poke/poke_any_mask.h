@@ -10,12 +10,13 @@ int poke_any_mask(const struct trapline_poke_site *sites, size_t n, uint32_t fla
 		  struct code_problem *problem);
 
 /*
- * A change without int3 was refused; the problem says why. 0: an int3 harms no thread. -EBUSY or -EACCES:
- * it does, or that is not known. It sleeps while a thread has SIGTRAP blocked, so call it without the lock.
+ * A change without int3 was refused; the problem states why. 0: an int3 harms no thread. -EBUSY or
+ * -EACCES: it does, or that is not known. It sleeps while a thread has SIGTRAP blocked, so call it
+ * without the lock.
  */
 int poke_may_trap(struct code_problem *problem);
 
-/* Makes SIGTRAP ours, before an int3 stands anywhere; NULL: it is already. 0 or -errno. */
+/* Makes SIGTRAP Trapline's, before an int3 is anywhere; NULL: it is already. 0 or -errno. */
 extern int (*poke_take_trap)(void);
 
 #endif

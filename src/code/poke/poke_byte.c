@@ -2,7 +2,7 @@
 /*
  * poke_byte.c - one byte of many instructions, without a sync.
  *
- * For a caller that waits until each thread has said that it ran the new code: the three syncs of
+ * For a caller that waits until each thread has stated that it ran the new code: the three syncs of
  * poke.h would cost more than all the rest. Old and new instruction differ in this one byte, so
  * there is nothing to tear, wherever the instruction lies. It is done only where single stores to
  * code are promised.

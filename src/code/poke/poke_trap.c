@@ -146,7 +146,7 @@ TRAP_PATH static int find_in_table(uint64_t address, int is_nested, struct found
 	return 1;
 }
 
-/* 1: the context goes on elsewhere, by the callback's wish. */
+/* 1: the context continues elsewhere, by the callback's wish. */
 TRAP_PATH static int run_callback(struct found *found, uint64_t address, ucontext_t *context)
 {
 	struct trapline_traps *set = found->set;
@@ -257,7 +257,10 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 	if (!is_ours || (found.set && run_callback(&found, address, context)))
 		return 1;
 	if (found.step.kind == STEP_AGAIN) {
-		/* Asleep, so that whoever changes the code gets the CPU, whatever its priority. */
+		/*
+		 * Asleep, so that whoever changes the code gets the CPU, no matter what its
+		 * priority.
+		 */
 		struct timespec nap = { 0, AGAIN_NAP_NS };
 
 		sys_nap(&nap);

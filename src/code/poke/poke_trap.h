@@ -16,7 +16,7 @@ int poke_is_nested(const ucontext_t *context);
 extern void (*poke_before_callback)(const ucontext_t *context);
 extern void (*poke_after_callback)(const ucontext_t *context);
 
-/* The handler's part. 1: taken care of; 0: not ours, or poke_was_put_back() says. */
+/* The handler's part. 1: taken care of; 0: not Trapline's, or poke_was_put_back() states. */
 int poke_on_int3(ucontext_t *context);
 /*
  * 1: a trap that is gone, and a debugger has put the thread back to it. Any other SIGTRAP by the kernel that

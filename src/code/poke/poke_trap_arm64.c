@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* poke_trap_arm64.c - no text is ever changed here, so no brk is ours. */
+/* poke_trap_arm64.c - no text is ever changed here, so no brk is Trapline's. */
 #include "base/trap_path.h"
 #include "code/poke/poke_trap.h"
 

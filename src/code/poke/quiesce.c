@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* quiesce.c - waiting until no handler looks at what was withdrawn: see quiesce.h. */
+/* quiesce.c - waiting until no handler inspects what was withdrawn: see quiesce.h. */
 #include <errno.h>
 
 #include "base/sys.h"
@@ -13,7 +13,7 @@
 struct quiesce_stripe quiesce_stripes[QUIESCE_STRIPES];
 uint32_t quiesce_side;
 
-/* Left is summed first: who enters meanwhile can make it look busy, never idle. */
+/* Left is summed first: who enters in the meantime can make it look busy, never idle. */
 static int is_empty(uint32_t side)
 {
 	uint64_t left = 0;

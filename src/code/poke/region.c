@@ -3,11 +3,11 @@
  * region.c - memory for generated code, mapped twice: executable here, and there writable while
  * something is written.
  *
- * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes no
- * code. poke_lock is held from the first byte written until region_seal(), and by fork.
+ * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes
+ * no code. poke_lock is held from the first byte written until region_seal(), and by fork.
  *
- * A change of protection has to reach all processors, and costs more than the writing. So the kernel
- * writes, by a descriptor of that memory, what needs no stores of our own.
+ * A change of protection has to reach all processors, and costs more than the writing. So the
+ * kernel writes, by a descriptor of that memory, what needs no stores of Trapline's own.
  *
  * The mapping is shared, so a forked child would see what its parent pokes. Before the fork the
  * contents are copied, in the child they become a region of its own at the same place. Between the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_origin.c - which instruction a copy stands for: of a thread that is in the copy the pc says
- * nothing, to an unwinder or to whoever asks whose code that is. The jump behind the copy tells.
+ * slot_origin.c - which instruction a copy stands for: of a thread that is in the copy the pc
+ * states nothing, to an unwinder or to whoever asks whose code that is. The jump behind the copy
+ * tells.
  */
 #include <string.h>
 

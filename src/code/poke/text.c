@@ -167,7 +167,7 @@ static uint16_t load_2(const uint8_t *bytes)
 	return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
-/* Nobody runs these bytes meanwhile, so their stores may be of any size. */
+/* Nobody runs these bytes in the meantime, so their stores may be of any size. */
 static inline void store_tail(const struct poke_entry *entry, uint32_t from, uint8_t *at)
 {
 	uint32_t i = from;
@@ -293,7 +293,7 @@ static int write_image(struct text *text, const struct text_span *spans, size_t 
 	return mem_write(text->mem, spans->start, spans->image, end - spans->start);
 }
 
-/* Page protections of the alias change for what needs stores of our own. */
+/* Page protections of the alias change for what needs stores of Trapline's own. */
 static int write_alias(struct text *text, struct text_span *span, enum text_phase phase)
 {
 	if (!write_image(text, span, 1, phase, TRAPLINE_WRITE_ALIAS))
@@ -366,8 +366,8 @@ static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase
 }
 
 /*
- * By the kernel: another patcher may take the pages' permission away at any moment, and a store of our
- * own would be a SIGSEGV of the program. A phase may be written twice.
+ * By the kernel: another patcher may take the pages' permission away at any moment, and a store of
+ * Trapline's own would be a SIGSEGV of the program. A phase may be written twice.
  */
 static int copy_all(const struct text *text, const struct text_span *span, enum text_phase phase)
 {

@@ -17,7 +17,7 @@ struct mem *text_mem_get(void)
 		return &mem;
 	mem = (struct mem)MEM_NONE;
 	kept_fd_take(&kept, mem_open_plain());
-	/* Without a descriptor mem_write() opens one, or says why not. */
+	/* Without a descriptor mem_write() opens one, or states why not. */
 	mem.fd = kept.fd;
 	return &mem;
 }

@@ -125,7 +125,7 @@ struct masks {
 	int waiting; /* of those, others than the caller that run, or would if a CPU were free */
 };
 
-/* A thread of ours does nothing that could come to a trap while it has the signal blocked. */
+/* A thread of Trapline does nothing that could come to a trap while it has the signal blocked. */
 static int read_mask(void *arg, pid_t tid)
 {
 	struct masks *masks = arg;
@@ -166,8 +166,8 @@ static int read_masks(struct masks *masks)
 
 /*
  * A thread that begins or ends has all signals blocked until it has run for some microseconds. On a
- * busy machine it waits longer than that for a CPU, and is runnable but for moments (a lock on the
- * memory map). So the looks that found no such thread are counted.
+ * busy machine it waits longer than that for a CPU, and is runnable except for moments (a lock on
+ * the memory map). So the looks that found no such thread are counted.
  */
 static int wait_for_masks(struct masks *masks)
 {

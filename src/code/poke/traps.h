@@ -21,7 +21,7 @@ int traps_wait_for_callbacks(const struct trapline_traps *traps);
 /* -EBUSY: a thread has SIGTRAP blocked, and has had for a while. */
 int traps_check_masks(struct code_problem *problem);
 struct trap_row *traps_find(const struct trap_table *table, uint64_t address);
-/* 1: a trap stands on one of the bytes. */
+/* 1: a trap is on one of the bytes. */
 int traps_overlap(uint64_t address, size_t len);
 void traps_after_fork_in_child(void);
 /* 1: the text is as the row left it. */

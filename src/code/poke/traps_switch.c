@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * traps_switch.c - traps of a set that rest: their int3 is taken away and put back, a thousand at
- * once, while the handler goes on knowing them.
+ * once, while the handler continues knowing them.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,22 +2,24 @@
 /*
  * twin.c - a second mapping of pages of text, which the kernel can merge again.
  *
- * Two mappings become one only if they are of one open file: that which the loader opened and closed. A
- * file that is opened again by its name is another one, and a page of it leaves the text in pieces for
- * ever. So the twin comes from the text itself:
+ * Two mappings become one only if they are of one open file: that which the loader opened and
+ * closed. A file that is opened again by its name is another one, and a page of it leaves the text
+ * in pieces for ever. So the twin comes from the text itself:
  *
- *	move a page with MREMAP_DONTUNMAP: its place stays mapped, and shows the file again
+ *	move a page with MREMAP_DONTUNMAP: its location stays mapped, and shows the file again
  *	make what was moved longer, up to the end of what is asked for; unmap the rest
  *
- * Only a page that the file has too may be moved. It is the first one asked for, or one before it in the file,
- * also in the mapping before: what lies between need not be as in the file. The list of pages in /proc tells.
- * A process that changed its user may not read that of its own. There pages are compared with the file. A page
- * that was written after mprotect() is in a mapping that merges with no other, so these are noted. Where the file
- * cannot be opened either, the first page of its lowest mapping is taken: no code is changed there.
+ * Only a page that the file has too may be moved. It is the first one asked for, or one before it
+ * in the file, also in the mapping before: what lies between need not be as in the file. The list
+ * of pages in /proc tells. A process that changed its user may not read that of its own. There
+ * pages are compared with the file. A page that was written after mprotect() is in a mapping that
+ * merges with no other, so these are recorded. Where the file cannot be opened either, the first
+ * page of its lowest mapping is taken: no code is changed there.
  *
- * The kernel unlocks a mapping that a page is moved from. So a page that is locked is unlocked for that moment,
- * which makes it a mapping of its own. With one of its neighbours, since a mapping that is moved as a whole loses
- * what ties it to its forked parent, and would not become a part of the others again.
+ * The kernel unlocks a mapping that a page is moved from. So a page that is locked is unlocked for
+ * that moment, which makes it a mapping of its own. With one of its neighbours, since a mapping
+ * that is moved as a whole loses what ties it to its forked parent, and would not become a part of
+ * the others again.
  *
  * There is no twin on kernels that move no page of a file in this way (before v5.13).
  */
@@ -209,7 +211,10 @@ static struct source find_lowest(const struct mapping *mapping, uint64_t wanted)
 		       (struct source){ 0 };
 }
 
-/* What another patcher wrote since the last look goes back, as where the place did not stay mapped. */
+/*
+ * What another patcher wrote since the last look goes back, as where the location did not stay
+ * mapped.
+ */
 static uint8_t *move_unlocked(int pagemap, uint64_t page)
 {
 	uint8_t byte;

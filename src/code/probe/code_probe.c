@@ -27,7 +27,7 @@ struct probe_site_row {
 	uint32_t filter_length;
 	const uint64_t *through; /* the filter is a jump through this word */
 	uint64_t when_true;
-	uint8_t is_placed; /* the jump stands in the text */
+	uint8_t is_placed; /* the jump is in the text */
 	uint8_t is_owned;
 };
 
@@ -310,7 +310,7 @@ static int switch_many(const struct code_probe_wish *wishes, size_t n, int on,
 	return err;
 }
 
-/* Before its jump stands there. false: windows have no room for it. */
+/* Before its jump is there. false: windows have no room for it. */
 static int hide(uint32_t number)
 {
 	const struct probe_jump *jump = &rows[number].jump;

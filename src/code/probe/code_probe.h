@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_probe.h - a place in the own code where threads run a filter at full speed, and call who asked
- * for it when the filter lets them.
+ * code_probe.h - a location in the own code where threads run a filter at full speed, and call who
+ * asked for it when the filter lets them.
  *
  *	site:	jmp stub		in place of the first instruction
  *	stub:	the filter		machine code; "false" falls through
  *		the instruction		a copy of it, and a jump behind the original
  *	true:	push the number of the probe, call the entry, which comes back or goes to the instruction
  *
- * A thread may stand in a stub for as long as it likes, so stubs stay. One is used again when the
- * same filter comes to the same place.
+ * A thread may be in a stub for as long as it likes, so stubs stay. One is used again when the
+ * same filter reaches the same place.
  */
 #ifndef CODE_PROBE_CODE_PROBE_H
 #define CODE_PROBE_CODE_PROBE_H
@@ -22,7 +22,7 @@
 
 #define CODE_PROBES_MAX 16384u
 
-/* What the entry looks at, by number. */
+/* What the entry inspects, by number. */
 struct code_probe {
 	uint64_t address;
 	uint64_t resume; /* the copy of the instruction */
@@ -71,10 +71,10 @@ struct code_probe_wish {
 };
 
 /*
- * As code_probe_open() with generation 0, but the text changes once for all: where single stores are not
- * promised, an int3 stands at each address for as long as one change takes. A place that cannot have a
- * jump is left out, with its error. The jumps are not there for windows, which see what was there before.
- * 0, or -errno and none is placed.
+ * As code_probe_open() with generation 0, but the text changes once for all: where single stores
+ * are not promised, an int3 is at each address for as long as one change takes. A location that
+ * cannot have a jump is left out, with its error. The jumps are not there for windows, which see
+ * what was there before. 0, or -errno and none is placed.
  */
 int code_probe_open_many(struct code_probe_wish *wishes, size_t n, void (*entry)(void),
 			 struct code_problem *problem);
@@ -97,7 +97,7 @@ void code_probe_read_under(uint64_t pc, uint8_t *text, unsigned int n);
 
 /* Where the code of a probe begins. Its number is known. */
 uint64_t code_probe_stub(uint32_t number);
-/* What the stub does to call the entry, as a place to jump to. */
+/* What the stub does to call the entry, as a location to jump to. */
 uint64_t code_probe_true(uint32_t number);
 
 /* 1: the bytes are a probe's, or decide where its jump leads. Lock held. */

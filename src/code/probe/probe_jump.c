@@ -13,7 +13,7 @@
 #define CALL 0xe8
 #define TRIES_MAX 64u
 #define BOUNDARIES_MAX 4
-/* What is left free above the heap; if it must be, the less. Then malloc(3) goes on elsewhere. */
+/* What is left free above the heap; if it must be, the less. Then malloc(3) continues elsewhere. */
 #define HEAP_GROWS (512ull << 20)
 #define HEAP_GROWS_LEAST (16ull << 20)
 
@@ -145,7 +145,7 @@ static int make_alike(const struct probe_site *site, uint64_t heap_grows, uint8_
 	jump[0] = JUMP;
 	memcpy(jump + 1, site->bytes + 1, JUMP_BYTES - 1);
 	for (uint32_t i = 0; i < tries && err == -EBUSY; i++) {
-		/* Its last two bytes say which memory the nop does not access. */
+		/* Its last two bytes state which memory the nop does not access. */
 		if (is_nop)
 			jump[JUMP_BYTES - 1] = (uint8_t)(64 + 5 * i);
 		err = pads_place(landings, find_landings(site, jump, landings), site->target,

@@ -2,16 +2,16 @@
 /*
  * probe_jump.h - a jump of five bytes in the place of one instruction, however short.
  *
- * A thread may stand between any two instructions, asleep for as long as it likes. So no more than the
+ * A thread may be between any two instructions, asleep for as long as it likes. So no more than the
  * first instruction changes: where it has fewer than five bytes, what follows it stays, and is the
  * rest of the displacement. That decides where the jump leads, and a landing pad is put there.
  *
- * If memory permits, the jump differs from the instruction in its first byte only: then uprobes of other
- * tools may come and go there.
+ * If memory permits, the jump differs from the instruction in its first byte only: then uprobes of
+ * other tools may come and go there.
  *
- * A debugger may put its breakpoint on one of the instructions behind. That changes the displacement,
- * so there is a pad for each way to do so. The thread comes to the same place, and to the breakpoint
- * afterwards.
+ * A debugger may put its breakpoint on one of the instructions behind. That changes the
+ * displacement, so there is a pad for each way to do so. The thread reaches the same location, and
+ * to the breakpoint afterwards.
  */
 #ifndef CODE_PROBE_PROBE_JUMP_H
 #define CODE_PROBE_PROBE_JUMP_H

@@ -12,8 +12,9 @@
 #define PADS_AT_ONCE 16
 
 /*
- * Put a jump to target at each of n addresses, all or none. They stay for ever: a thread may stand on
- * one of them. So many bytes above the heap are left out. 0; -EBUSY: not all of that memory can be had; -EACCES: it cannot be written; -ENOMEM.
+ * Put a jump to target at each of n addresses, all or none. They stay for ever: a thread may be on
+ * one of them. So many bytes above the heap are left out. 0; -EBUSY: not all of that memory can be
+ * had; -EACCES: it cannot be written; -ENOMEM.
  */
 int pads_place(const uint64_t *addresses, size_t n, uint64_t target, uint64_t heap_grows);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_table.c - what a thread that comes from a probe looks at, and a window: on the trap path. */
+/*
+ * probe_table.c - what a thread that comes from a probe inspects, and a window: on the trap path.
+ */
 #include "code/probe/code_probe.h"
 
 #include <string.h>

@@ -37,14 +37,14 @@ struct seen {
 	uint64_t serial; /* of the function that is asked; 0: free row */
 };
 
-/* A function that is looked at. */
+/* A function that is inspected. */
 struct asked {
 	uint64_t serial;
 	uint32_t depth;
 	uint32_t first_way;
 	uint32_t insns;
 	uint32_t lowest;	/* the first of the chain whose answer this one waits for */
-	uint32_t is_unsure : 1; /* a way ends where it is not known how it goes on */
+	uint32_t is_unsure : 1; /* a way ends where it is not known how it continues */
 	uint32_t is_cut : 1;	/* that was for want of room or time */
 	uint32_t loads_last : 1;
 	uint32_t is_chooser : 1; /* what it loads is asked, not whether it returns */
@@ -369,7 +369,7 @@ static enum back_answer ask_call(struct back *b, struct asked *f, uint64_t pc,
 	return ask_target(b, f, target);
 }
 
-/* A jump that may lead elsewhere. 1: *pc is where it goes on; 0: the way ends; -1: it returns. */
+/* A jump that may lead elsewhere. 1: *pc is where it continues; 0: the way ends; -1: it returns. */
 static int follow_jump(struct back *b, struct asked *f, uint64_t *pc, const struct insn *insn)
 {
 	uint64_t target = *pc + (uint64_t)insn->target;

@@ -52,7 +52,10 @@ enum back_answer back_call(struct back *b, uint64_t pc, const struct insn *insn)
 /* 1: the instruction loads the address of a function that never returns: a call may lead there. */
 int back_loads_last(struct back *b, uint64_t pc, const uint8_t *code, const struct insn *insn);
 
-/* The call or jump leads where a register or a word in memory says, whose place the code does not name. */
+/*
+ * The call or jump leads where a register or a word in memory states, whose location the code does
+ * not name.
+ */
 static inline int back_is_by_register(const struct insn *insn)
 {
 	return (insn->kind == INSN_CALL_INDIRECT || insn->kind == INSN_JUMP_INDIRECT) &&

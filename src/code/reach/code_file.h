@@ -8,7 +8,7 @@
 
 #define CODE_PATH_MAX 96
 
-/* A mapping of a file, by the name it has below /proc whatever became of the file. */
+/* A mapping of a file, by the name it has below /proc no matter what became of the file. */
 struct code_file {
 	uint64_t start;
 	uint64_t end;

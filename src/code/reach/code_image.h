@@ -16,7 +16,9 @@ int code_image_open(pid_t pid, const struct code_file *file, struct code_image *
 void code_image_close(struct code_image *image);
 const struct returns_code *code_image_code(const struct code_image *image);
 
-/* From a place in the file to its address in the headers, and back. UINT64_MAX: there is none. */
+/*
+ * From a location in the file to its address in the headers, and back. UINT64_MAX: there is none.
+ */
 uint64_t code_image_address(const struct code_image *image, uint64_t offset);
 uint64_t code_image_offset(const struct code_image *image, uint64_t address);
 

@@ -153,7 +153,7 @@ static int linkage_tables(const struct linkage *l, const struct linkage_object *
 	       linkage_table(l, o, &o->tables[1], slots, room, count);
 }
 
-/* The program may write to its tables meanwhile: then they do not fit, and are not known. */
+/* The program may write to its tables in the meantime: then they do not fit, and are not known. */
 static int linkage_slots(const struct linkage *l, struct linkage_object *o)
 {
 	struct linkage_slot *slots;

@@ -2,9 +2,9 @@
 /*
  * reach.c - see reach.h.
  *
- * Control flow is followed in straight runs: from a wanted place to the next jump or return that does
- * not go on. A run is taken over only when all of it has been decoded, because a wrong guess about a
- * call shows only behind it: then what follows the last call is dropped.
+ * Control flow is followed in straight runs: from a wanted place to the next jump or return that
+ * does not continue. A run is taken over only when all of it has been decoded, because a wrong
+ * guess about a call shows only behind it: then what follows the last call is dropped.
  */
 #include <errno.h>
 #include <string.h>

@@ -3,10 +3,11 @@
  * reach.h - which bytes of a function are instructions that a thread can reach.
  *
  * A function's bytes can hold constants, and an int3 in one of those changes what the program
- * computes. So nothing is taken for an instruction because it can be decoded: only what control flow
- * leads to from a place where an instruction begins for certain. These are the beginning of the
- * function, other roots that the caller knows, the targets of direct jumps, and the entries of jump
- * tables whose length is known. What is read as data, and instructions that overlap, are no such place.
+ * computes. So nothing is taken for an instruction because it can be decoded: only what control
+ * flow leads to from a location where an instruction begins for certain. These are the beginning of
+ * the function, other roots that the caller knows, the targets of direct jumps, and the entries of
+ * jump tables whose length is known. What is read as data, and instructions that overlap, are no
+ * such place.
  *
  * A call comes back unless its function is known never to return. What follows a call of an unknown
  * function is code only as far as it is plausible.
@@ -65,7 +66,7 @@ struct reach {
 	uint32_t is_cut; /* the stack was full: what is wanted is looked for again */
 	uint32_t jump_count;
 	uint32_t stack[REACH_STACK];
-	uint32_t jumps[REACH_JUMPS]; /* indirect ones to be looked at */
+	uint32_t jumps[REACH_JUMPS]; /* indirect ones to be inspected */
 	struct reach_step steps[REACH_RUN];
 	struct reach_past past[REACH_PAST];
 	/* A bit for each byte of the function: */

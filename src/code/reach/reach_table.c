@@ -4,7 +4,7 @@
  *
  * gcc and clang compile a switch to a comparison with the number of its cases, a jump for what is
  * above, and a jump by a table of constants: distances from the table, or addresses. The table's
- * length is what the comparison says. A table without one is left alone: what lies behind its end
+ * length is what the comparison states. A table without one is left alone: what lies behind its end
  * looks like more of it.
  */
 #include "code/reach/reach_table.h"
@@ -78,7 +78,7 @@ static int writes(const struct reach_past *p, uint8_t reg)
 	return reg < INSN_RIP && (p->insn.writes >> reg & 1);
 }
 
-/* The instructions that stand before one, in the text: nearest first. */
+/* The instructions that are before one, in the text: nearest first. */
 static uint32_t read_past(const struct reach *r, uint32_t at, struct reach_past *out)
 {
 	uint32_t n = 0;
@@ -322,7 +322,7 @@ static int is_twin(const struct reach_past *p, struct search *s)
 	return s->v.reg != INSN_NO_REG && go_back(p, &from) && from.reg == s->v.reg;
 }
 
-/* 1: what selects the entry is the same there, or came from where s->v says now. */
+/* 1: what selects the entry is the same there, or came from where s->v states now. */
 static int can_go_back(const struct reach_past *p, struct search *s)
 {
 	if (p->insn.kind == INSN_CALL || p->insn.kind == INSN_CALL_INDIRECT)

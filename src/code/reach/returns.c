@@ -24,7 +24,7 @@ struct reached {
 	uint32_t length;
 };
 
-/* A place to go on at, and what ran before it. */
+/* A location to continue at, and what ran before it. */
 struct later {
 	uint64_t address;
 	struct returns_history history;
@@ -266,7 +266,7 @@ static int push_branch(struct search *s, const struct returns_step *step, uint64
 	return 0;
 }
 
-/* A branch to a place that it names: within the function, to another, or to an imported one. */
+/* A branch to a location that it names: within the function, to another, or to an imported one. */
 static int follow_branch(struct search *s, const struct returns_step *step)
 {
 	uint64_t target = step->address + (uint64_t)step->insn.target;
@@ -324,8 +324,8 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 }
 
 /*
- * Behind a call of which it is not known whether it comes back there may be returns, or constants: only
- * another way to that place tells.
+ * Behind a call of which it is not known whether it comes back there may be returns, or constants:
+ * only another way to that location tells.
  */
 static int note_unsure(struct search *s, uint64_t behind)
 {

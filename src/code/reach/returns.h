@@ -36,7 +36,7 @@ struct returns_code {
 	int (*loads_last)(void *arg, uint64_t address, const uint8_t *code,
 			  const struct insn *insn);
 	void *arg;
-	int has_fixed_addresses; /* words in the file are addresses as they stand */
+	int has_fixed_addresses; /* words in the file are addresses as they are */
 };
 
 struct returns_exit {

@@ -187,7 +187,7 @@ static uint32_t limit_of(const struct returns_history *h, struct value v)
 	for (size_t i = h->count; i--;) {
 		const struct returns_step *s = &h->step[i];
 
-		/* Where a conditional jump was taken, what is before it says the opposite. */
+		/* Where a conditional jump was taken, what is before it states the opposite. */
 		if (s->insn.kind == INSN_JUMP_CONDITIONAL && i + 1 < h->count &&
 		    h->step[i + 1].address != s->address + s->insn.length)
 			break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * step_plan.c - how a thread gets past an instruction that an int3 stands on.
+ * step_plan.c - how a thread gets past an instruction that an int3 is on.
  *
  * What changes the pc is emulated: its copy elsewhere would mean something else. All the rest is
  * copied to a slot with a jump behind it; the thread is sent there and needs no return.
@@ -238,7 +238,7 @@ int step_is_one(uint64_t address, const uint8_t *bytes, size_t len)
 	const char *why;
 	int length = plan_first(address, bytes, len, &step, &why);
 
-	/* What cannot be passed under a trap may stand here all the same. */
+	/* What cannot be passed under a trap may be here all the same. */
 	if (length < 0)
 		length = insn_length_x86_64(bytes, len);
 	return length == (int)len || (length > 0 && never_falls_through(address, &step));

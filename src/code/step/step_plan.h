@@ -13,7 +13,7 @@
 enum step_rule {
 	STEP_ONE,     /* exactly one instruction of len bytes, or one that never falls through */
 	STEP_FIRST,   /* the same, or several */
-	STEP_UNASKED, /* as the caller says: no thread runs it */
+	STEP_UNASKED, /* as the caller states: no thread runs it */
 };
 int step_plan(uint64_t address, const uint8_t *bytes, size_t len, enum step_rule rule,
 	      struct step *out, const char **why);

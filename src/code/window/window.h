@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window.h - a window: a thread runs its own next instructions out of line, under our control.
+ * window.h - a window: a thread runs its own next instructions out of line, under Trapline's
+ * control.
  *
- * A block of the thread's code is translated into a cache: each instruction is copied, and only control
- * flow and distances from the pc are written in another way. A copy runs with the registers, the stack
- * and the vector state of the thread itself. So a fault, a system call or an end can come after any
- * instruction, and the registers are exact. The cache, the area and a stack for our own code belong to
- * one thread, and code in the cache reaches the area by its distance from the pc: no register is taken.
+ * A block of the thread's code is translated into a cache: each instruction is copied, and only
+ * control flow and distances from the pc are written in another way. A copy runs with the
+ * registers, the stack and the vector state of the thread itself. So a fault, a system call or an
+ * end can come after any instruction, and the registers are exact. The cache, the area and a stack
+ * for Trapline's own code belong to one thread, and code in the cache reaches the area by its
+ * distance from the pc: no register is taken.
  *
- * Each block compares its bytes with those it was made from before it runs: changed code is translated
- * again. Where a store can change the text, a block ends with each store, so that the next instruction is
- * compared too. A block also takes its instructions from a budget.
+ * Each block compares its bytes with those it was made from before it runs: changed code is
+ * translated again. Where a store can change the text, a block ends with each store, so that the
+ * next instruction is compared too. A block also takes its instructions from a budget.
  *
- * Signals that are sent wait until the window ends, so each handler meets the thread where it would have
- * been. Faults come at once: window_fault.c turns them into the program's own.
+ * Signals that are sent wait until the window ends, so each handler meets the thread where it would
+ * have been. Faults come at once: window_fault.c turns them into the program's own.
  */
 #ifndef CODE_WINDOW_H
 #define CODE_WINDOW_H
@@ -37,7 +39,7 @@
 #define WINDOW_PAGES 64u /* with code that was changed */
 #define WINDOW_BLOCK_INSNS 32u
 #define WINDOW_BLOCK_BYTES 240u
-#define WINDOW_SLICE 65536 /* instructions between two looks at the clock and at signals */
+#define WINDOW_SLICE 65536 /* instructions between two inspects the clock and at signals */
 
 /* Why a window ended. The public header has the same numbers. */
 enum window_reason {
@@ -61,7 +63,7 @@ enum window_site_kind {
 	WINDOW_SITE_EXIT,     /* a branch whose distance is at code */
 	WINDOW_SITE_BUDGET,
 	WINDOW_SITE_CHANGED,
-	WINDOW_SITE_RESTARTABLE, /* goes on at code */
+	WINDOW_SITE_RESTARTABLE, /* continues at code */
 	WINDOW_SITE_LEAVE,	 /* reason is in aux */
 	WINDOW_SITE_CALL,	 /* a system call is next, at code */
 	WINDOW_SITE_CALLED,	 /* it is done */
@@ -130,9 +132,9 @@ struct window_jump {
 struct window_area;
 
 /*
- * What looks at instructions. choose: at translation, vector registers free: 0, or a number that before
- * gets each time the instruction is next. block: at each block. Both return 0, or 1 to end the window
- * there. They leave the vector registers alone, or keeps_vectors is 0.
+ * What inspects instructions. choose: at translation, vector registers free: 0, or a number that
+ * before gets each time the instruction is next. block: at each block. Both return 0, or 1 to end
+ * the window there. They leave the vector registers alone, or keeps_vectors is 0.
  */
 struct window_hooks {
 	uint32_t (*choose)(struct window_area *area, uint64_t pc, const struct insn *insn,
@@ -165,13 +167,16 @@ struct window_request {
 	int (*user_access)(uint64_t pc, uint64_t address, uint32_t bytes, uint32_t access,
 			   const uint64_t *regs, void *arg);
 	void *arg;
-	/* Where the program's text has something of ours, and what it had before; 0 bytes: nowhere. */
+	/*
+	 * Where the program's text has something of Trapline, and what it had before; 0 bytes:
+	 * nowhere.
+	 */
 	uint64_t text_at;
 	uint32_t text_bytes;
 	uint8_t text[INSN_LENGTH_MAX + 1];
 	/* 1: a watch at this address is of the window's owner, who has no use for the hit. NULL: none is. */
 	int (*owns_watch)(uint64_t address);
-	/* Reads the text of another process; NULL: it is ours. */
+	/* Reads the text of another process; NULL: it is Trapline's. */
 	size_t (*read_text)(struct window_area *area, void *to, uint64_t from, size_t n);
 	/* 1: a store of this text can change it. NULL: by what this process may write. */
 	int (*changes)(struct window_area *area, uint64_t pc);
@@ -236,7 +241,7 @@ struct window_area {
 	uint64_t step_pc; /* leaving goes to the system call there; 0: it ends the window */
 	uint64_t step_flags;
 	uint64_t step_sp;
-	uint64_t step_next; /* behind the call, until the window has gone on */
+	uint64_t step_next; /* behind the call, until the window has continued */
 	uint64_t abandoned_sp;
 	uint32_t was_abandoned; /* a suspended window: see window_area.c */
 	uint32_t held_count;
@@ -262,8 +267,8 @@ struct window_area {
 int window_take(struct window_area **out);
 struct window_area *window_own(void);
 /*
- * Unmaps all areas, when no thread is in our code any more and none can come. -EBUSY: a thread executes a system
- * call of a window natively, so all stays.
+ * Unmaps all areas, when no thread is in Trapline's code any more and none can come. -EBUSY: a
+ * thread executes a system call of a window natively, so all stays.
  */
 int window_areas_give(void);
 /* Empties the cache. */
@@ -279,7 +284,7 @@ int window_translate(struct window_area *area, uint64_t pc, unsigned int most, i
 void window_dispatch(struct window_area *area);
 /* The block is not found again, and its pages are known to change. */
 void window_forget(struct window_area *area, uint32_t number);
-/* The registers in area go on in a window: resume is set. */
+/* The registers in area continue in a window: resume is set. */
 void window_begin(struct window_area *area, const struct window_request *request);
 /* Copies up to n bytes; the number that could be read. */
 size_t window_read(void *to, uint64_t from, size_t n);
@@ -293,7 +298,7 @@ int window_faults_take(void);
 void window_faults_release(void);
 /* Again, if the program has natively set an action of its own: one signal in turn. */
 void window_faults_renew(void);
-/* sigaction(2) by the registers. 1: done, with *result; 0: not for a signal of ours. */
+/* sigaction(2) by the registers. 1: done, with *result; 0: not for a signal of Trapline. */
 int window_action_call(struct window_area *area, long *result);
 /* To the program's action. frame: of the handler that calls this. May not return. */
 void window_pass_on(int sig, siginfo_t *info, ucontext_t *context, const void *frame);
@@ -327,7 +332,10 @@ int window_block_before(struct window_area *area, uint64_t pc, uint32_t insns);
 
 /* ---- window_enter.c ---- */
 
-/* The instruction after the call of our caller begins the window; its result is 0. Else -errno. */
+/*
+ * The instruction after the call of Trapline's caller begins the window; its result is 0. Else
+ * -errno.
+ */
 int window_enter(const struct window_request *request);
 /* The registers of context begin it, when the handler has returned. */
 int window_enter_context(const struct window_request *request, ucontext_t *context);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_actions.c - the actions of the signals that instructions raise, while a window runs in any thread.
+ * window_actions.c - the actions of the signals that instructions raise, while a window runs in any
+ * thread.
  *
- * They are ours then. What is not of a window goes to the program's action as the kernel would deliver it:
- * with its mask, by a jump on the frame that the kernel made. That frame is on the stack that the program's
- * action asks for, since ours has the same flags. So the program's action is never put back while a
- * window runs, and a fault of one thread does not reach the window of another.
+ * They are Trapline's then. What is not of a window goes to the program's action as the kernel
+ * would deliver it: with its mask, by a jump on the frame that the kernel made. That frame is on
+ * the stack that the program's action asks for, since Trapline's has the same flags. So the
+ * program's action is never put back while a window runs, and a fault of one thread does not reach
+ * the window of another.
  *
- * Nothing here waits for another thread without bound. Only the first window to begin and the last to end
- * change actions, and their word says so: state. A window that would begin at that moment yields the
- * processor a bounded number of times; then it does not begin, and -EAGAIN says so. Ending never waits.
- * The word has the process in it: a forked child finds it free. Callers have all signals blocked that do
- * not come from instructions, so no handler comes between that might never return.
+ * Nothing here waits for another thread without bound. Only the first window to begin and the last
+ * to end change actions, and their word reports it: state. A window that would begin at that moment
+ * yields the processor a bounded number of times; then it does not begin, and -EAGAIN reports it.
+ * Ending never waits. The word has the process in it: a forked child finds it free. Callers have
+ * all signals blocked that do not come from instructions, so no handler comes between that might
+ * never return.
  */
 #include <errno.h>
 #include <string.h>
@@ -105,9 +108,11 @@ TRAP_PATH static void keep_before(int i, const struct kernel_action *action)
 		action_replace(&first[i], &as_libc, NULL);
 }
 
-/* ---- ours ---- */
+/* ---- Trapline's ---- */
 
-/* The frame lies where the program's own would, and its calls begin again as its own flags say. */
+/*
+ * The frame lies where the program's own would, and its calls begin again as its own flags state.
+ */
 TRAP_PATH static struct kernel_action ours_for(int i)
 {
 	struct sigaction before;
@@ -129,7 +134,7 @@ TRAP_PATH static int install(int i)
 	struct kernel_action now;
 	struct kernel_action before;
 
-	/* Known before ours is in place: a signal of another thread may come at once. */
+	/* Known before Trapline's is in place: a signal of another thread may come at once. */
 	int err = act(owned[i], NULL, &now);
 	if (err)
 		return err;
@@ -142,7 +147,7 @@ TRAP_PATH static int install(int i)
 	return err;
 }
 
-/* Unless the program has set another action meanwhile. */
+/* Unless the program has set another action in the meantime. */
 TRAP_PATH static void take_out(int i)
 {
 	struct sigaction as_libc;
@@ -332,7 +337,9 @@ TRAP_PATH static void die(int sig, const siginfo_t *info, ucontext_t *context)
 	sys4(SYS_rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info);
 }
 
-/* Nothing of ours is left on the stack: the handler returns to the kernel, or leaves by a jump. */
+/*
+ * Nothing of Trapline is left on the stack: the handler returns to the kernel, or leaves by a jump.
+ */
 static inline __attribute__((always_inline, noreturn)) void
 jump_to(uintptr_t handler, int sig, siginfo_t *info, ucontext_t *context)
 {

@@ -109,7 +109,10 @@ static int map_parts(uint8_t *at, uint8_t *parts[PARTS])
 	return 0;
 }
 
-/* What each branch to us does: all registers into the area, our stack, dispatch, and back. */
+/*
+ * What each branch to Trapline does: all registers into the area, Trapline's stack, dispatch, and
+ * back.
+ */
 static void emit_gates(struct window_area *a)
 {
 	a->save = a->used;
@@ -275,8 +278,8 @@ int window_areas_give(void)
 }
 
 /*
- * The window waited for a system call. Either a handler has left that by a jump, or we are in a handler that
- * returns to it, with the trap flag. Until it is known, the signals stay ours.
+ * The window waited for a system call. Either a handler has left that by a jump, or we are in a
+ * handler that returns to it, with the trap flag. Until it is known, the signals stay Trapline's.
  */
 static void abandon(struct window_area *a)
 {

@@ -3,12 +3,14 @@
  * window_call.c - system calls in a window.
  *
  * They run in place, with all registers of the program. Those that make a thread or a process, end
- * one, or return from a signal end the window before. So does one that may block, unless the window was
- * asked to go on. Then the thread executes the program's own instruction, with the program's own signal
- * mask, and the trap flag brings it back: a handler that comes meanwhile sees what it sees natively, and
- * may leave by a jump. Where the trap flag would be seen, the call runs in place.
+ * one, or return from a signal end the window before. So does one that may block, unless the window
+ * was asked to continue. Then the thread executes the program's own instruction, with the program's
+ * own signal mask, and the trap flag brings it back: a handler that comes in the meantime sees what
+ * it sees natively, and may leave by a jump. Where the trap flag would be seen, the call runs in
+ * place.
  *
- * The signal mask is the window's own affair, and so are the actions of the signals that it has taken.
+ * The signal mask is the window's own affair, and so are the actions of the signals that it has
+ * taken.
  *
  * Compiled without vector registers, as window_run.c.
  */
@@ -127,7 +129,7 @@ static int may_block(const struct window_area *a)
 	return !is_quick(number);
 }
 
-/* ---- the signal mask, and actions of signals that are ours ---- */
+/* ---- the signal mask, and actions of signals that are Trapline's ---- */
 
 static long change_mask(struct window_area *a)
 {

@@ -29,7 +29,7 @@ static inline void window_vectors_restore(struct window_area *a)
 
 /* window_run.c */
 int window_signal_waits(const struct window_area *area);
-/* Closes the account of a window: pc is where the thread goes on. */
+/* Closes the account of a window: pc is where the thread continues. */
 void window_finish(struct window_area *area, uint64_t pc, enum window_reason reason);
 
 #endif

@@ -58,8 +58,9 @@ static void set_mask(uint64_t mask)
 }
 
 /*
- * What the program blocks stays blocked until our handlers are there: another thread may wait for it by
- * sigwait(3), and here its default action would end the program. *mask is what was. On an error it is again.
+ * What the program blocks stays blocked until Trapline's handlers are there: another thread may
+ * wait for it by sigwait(3), and here its default action would end the program. *mask is what was.
+ * On an error it is again.
  */
 static int prepare(struct window_area **out, uint64_t *mask)
 {

@@ -2,16 +2,16 @@
 /*
  * window_fault.c - signals in a window become the program's own, and the way out of a window.
  *
- * A fault in the cache, and the pad that ends a window, go on at the program's own instruction with its
- * own registers and signal mask. An instruction that faulted faults there again, natively: the
- * program's handler meets what it would have met without a window.
+ * A fault in the cache, and the pad that ends a window, continue at the program's own instruction
+ * with its own registers and signal mask. An instruction that faulted faults there again, natively:
+ * the program's handler meets what it would have met without a window.
  *
- * A watch or a seccomp filter raises its signal after the instruction: that does not come again. So the
- * context is made the one behind the instruction, the window ends, and the program's handler is called.
- * What was sent comes at any instruction: it waits for the end of the window.
+ * A watch or a seccomp filter raises its signal after the instruction: that does not come again. So
+ * the context is made the one behind the instruction, the window ends, and the program's handler is
+ * called. What was sent comes at any instruction: it waits for the end of the window.
  *
- * A blocking call can be left to the processor: the thread executes its own instruction natively, in
- * single-step, and the window goes on after it. See window_call.c.
+ * A blocking call can be left to the processor: the thread executes its own instruction natively,
+ * in single-step, and the window continues after it. See window_call.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -79,7 +79,7 @@ TRAP_PATH static void resume(struct window_area *a, ucontext_t *context)
 	gregs[REG_RIP] = (greg_t)(uintptr_t)(a->code + a->save);
 }
 
-/* Of a window that another one has replaced meanwhile, in a handler. */
+/* Of a window that another one has replaced in the meantime, in a handler. */
 TRAP_PATH static void forget_step(struct window_area *a, ucontext_t *context)
 {
 	context->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)WINDOW_TRAP_FLAG;
@@ -183,7 +183,7 @@ TRAP_PATH static void take_trap(struct window_area *a, uint32_t code, ucontext_t
 
 /* ---- the handler ---- */
 
-/* It comes at any instruction, perhaps of ours: so it waits. */
+/* It comes at any instruction, perhaps of Trapline: so it waits. */
 TRAP_PATH static int is_sent(int sig, const siginfo_t *info)
 {
 	uint32_t flags;

@@ -238,7 +238,7 @@ static void emit_target(struct window_build *b, const struct insn *insn, const u
 	}
 }
 
-/* Goes where %rax says; the registers are in the area. */
+/* Goes where %rax states; the registers are in the area. */
 static void emit_lookup(struct window_area *a)
 {
 	emit(a, "\x0f\xb7\xc8", 3);	/* movzwl %ax, %ecx */

@@ -18,13 +18,13 @@
 #include "code/window/window_call.h"
 #include "code/window/window_translate.h"
 
-#define ALIGNMENT_FLAG 0x40000u /* ours would fault, too */
+#define ALIGNMENT_FLAG 0x40000u /* Trapline's would fault, too */
 
 /* ---- reading the program's text and data ---- */
 
 /*
- * window_read(). A fault at window_read_at makes the handler go on at window_read_failed: see
- * window_fault.c. rcx counts down, so it says how much could not be read.
+ * window_read(). A fault at window_read_at makes the handler continue at window_read_failed: see
+ * window_fault.c. rcx counts down, so it states how much could not be read.
  */
 __asm__(".text\n"
 	".globl window_read, window_read_at, window_read_failed\n"
@@ -57,9 +57,9 @@ void window_finish(struct window_area *a, uint64_t pc, enum window_reason reason
 }
 
 /*
- * To the pad, whose fault sets pc and signal mask at once: see window_fault.c. The kernel makes its frame on
- * our stack: that of the program may be a coroutine's. But a thread does
- * not leave an alternate stack, whose next signal would begin at its top.
+ * To the pad, whose fault sets pc and signal mask at once: see window_fault.c. The kernel makes its
+ * frame on Trapline's stack: that of the program may be a coroutine's. But a thread does not leave
+ * an alternate stack, whose next signal would begin at its top.
  */
 static void go_to_pad(struct window_area *a)
 {
@@ -239,7 +239,7 @@ void window_forget(struct window_area *a, uint32_t number)
 	note_page(a, pc + a->blocks[number].bytes - 1);
 }
 
-/* What jumps to the old block goes on to the new one. */
+/* What jumps to the old block continues to the new one. */
 static void take_change(struct window_area *a, const struct window_site *site)
 {
 	const uint32_t epoch = a->epoch;

@@ -2,10 +2,10 @@
 /*
  * window_trace.h - the calls of a thread in a window, as a tree.
  *
- * Each call is known by where its return address lies on the stack. A return is of the frames with that
- * place; a call or return further up has left those below by longjmp(3) or an exception. A jump to the
- * begin of another function with the return address on top is a tail call. Functions that switch stacks
- * are not understood.
+ * Each call is known by where its return address lies on the stack. A return is of the frames with
+ * that location; a call or return further up has left those below by longjmp(3) or an exception. A
+ * jump to the begin of another function with the return address on top is a tail call. Functions
+ * that switch stacks are not understood.
  */
 #ifndef CODE_WINDOW_WINDOW_TRACE_H
 #define CODE_WINDOW_WINDOW_TRACE_H
@@ -18,7 +18,7 @@
 
 struct window_trace_frame {
 	uint64_t sp;   /* of the return address */
-	uint32_t node; /* UINT32_MAX: not noted */
+	uint32_t node; /* UINT32_MAX: not recorded */
 	uint32_t calls;
 };
 

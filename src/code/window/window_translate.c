@@ -238,7 +238,7 @@ static void measure(struct window_build *b)
 		cut(b);
 }
 
-/* Ends the window before the instruction at pc, or says why there is no code at it. */
+/* Ends the window before the instruction at pc, or states why there is no code at it. */
 static void emit_leave(struct window_build *b, uint64_t pc)
 {
 	const unsigned int at = b->bytes;
@@ -351,7 +351,7 @@ static void keep(struct window_area *a, int number, uint64_t pc)
 	*row = (uint32_t)number;
 }
 
-/* Under an int3 of ours is an instruction of the program. */
+/* Under an int3 of Trapline is an instruction of the program. */
 static void read_under_traps(struct window_build *b)
 {
 	const struct quiesce_ticket inside = quiesce_enter();

@@ -33,7 +33,7 @@ uint32_t window_site_add(struct window_build *b, enum window_site_kind kind, uin
 			 uint32_t aux);
 /* From here a fault is of the instruction that is being written. */
 void window_mark_add(struct window_build *b, unsigned int saved, unsigned int other);
-/* From here a trap is of the instruction that was written, and the thread goes on at the next. */
+/* From here a trap is of the instruction that was written, and the thread continues at the next. */
 struct window_mark *window_mark_done(struct window_build *b, unsigned int length);
 /* The branch whose distance is there goes to target, at first by way of window_dispatch(). */
 void window_emit_exit(struct window_build *b, uint32_t distance_at, uint64_t target);

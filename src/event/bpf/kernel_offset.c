@@ -51,7 +51,7 @@ static int read_all(int fd, struct description *d)
 	}
 }
 
-/* From Linux 6.16 on: most of it is never looked at. */
+/* From Linux 6.16 on: most of it is never inspected. */
 static int map_all(int fd, struct description *d)
 {
 	struct stat st;

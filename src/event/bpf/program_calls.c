@@ -2,13 +2,13 @@
 /*
  * program_calls.c - which returns of functions are hits: those of calls that were hits.
  *
- * A call is known by its thread, its function and where its return address lies: a return instruction
- * that finds the address there ends that call, and no other does. A call that was left in another way
- * (an exception, longjmp, the end of the thread) stays noted until its place is needed: the map drops
- * the oldest, and the next call of the function in the same place takes it out. A function that is
- * entered by a jump of the other returns for both; for such a return the address must be that of the
- * call, too. Two calls with the same key are a function that called itself as its last act, by a jump;
- * they return at once, and are one return here.
+ * A call is known by its thread, its function and where its return address lies: a return
+ * instruction that finds the address there ends that call, and no other does. A call that was left
+ * in another way (an exception, longjmp, the end of the thread) stays recorded until its location
+ * is needed: the map drops the oldest, and the next call of the function in the same location takes
+ * it out. A function that is entered by a jump of the other returns for both; for such a return the
+ * address must be that of the call, too. Two calls with the same key are a function that called
+ * itself as its last act, by a jump; they return at once, and are one return here.
  */
 #include "event/bpf/program_calls.h"
 #include "event/arch_regs.h"

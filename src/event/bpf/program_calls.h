@@ -7,8 +7,8 @@
 #include "event/event.h"
 
 /*
- * A call that passed is noted, and its return looked for and taken out. One that is
- * called again in the same place has not returned: it is forgotten.
+ * A call that passed is recorded, and its return looked for and taken out. One that is
+ * called again in the same location has not returned: it is forgotten.
  */
 void program_forget_call(struct ebpf *p, const struct trapline_event *ev);
 void program_note_call(struct ebpf *p, const struct trapline_event *ev);

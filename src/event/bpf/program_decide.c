@@ -79,7 +79,7 @@ static void emit_spend_budget(struct ebpf *p)
 	ebpf_land(p, granted);
 }
 
-/* Below 0 it goes on counting: 2^63 hits do not happen. */
+/* Below 0 it continues counting: 2^63 hits do not happen. */
 static void emit_skip(struct ebpf *p)
 {
 	ebpf_mov_imm(p, R1, -1);
@@ -92,7 +92,7 @@ static void emit_skip(struct ebpf *p)
 
 #define PLACE_AT(member) ((int16_t)offsetof(struct event_place, member))
 
-/* PLACE and FRAME_LEN of a data event: which of the places it has been at lately was hit. */
+/* PLACE and FRAME_LEN of a data event: which of the locations it has been at lately was hit. */
 static void emit_find_place(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
 	uint32_t found[EVENT_PLACES];
@@ -121,7 +121,7 @@ static void emit_find_place(struct ebpf *p, const struct trapline_event *ev, uin
 	ebpf_store(p, BPF_DW, R10, FRAME_LEN, R1);
 }
 
-/* After an exchange while all threads are armed. Unless the place is being armed again. */
+/* After an exchange while all threads are armed. Unless the location is being armed again. */
 static void emit_next_is_known(struct ebpf *p)
 {
 	ebpf_load_mem(p, BPF_DW, R0, R10, FRAME_WHEN);
@@ -147,7 +147,9 @@ static void emit_read_value(struct ebpf *p, int needed)
 	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, PROGRAM_DATA_ADDR_AT);
 	ebpf_call(p, BPF_FUNC_probe_read_user);
 	uint32_t failed = ebpf_jump_imm(p, BPF_JNE, R0, 0);
-	/* Before the exchange: what it takes out was there when the word said that it is known. */
+	/*
+	 * Before the exchange: what it takes out was there when the word stated that it is known.
+	 */
 	ebpf_load_mem(p, BPF_DW, R1, PLACE, PLACE_AT(when));
 	ebpf_store(p, BPF_DW, R10, FRAME_WHEN, R1);
 	/* Exchanged, so that the chain old -> new has no gap however many threads write. */

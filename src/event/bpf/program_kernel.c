@@ -35,7 +35,7 @@ int program_keeps_values(const struct trapline_event *ev)
 	((int16_t)(offsetof(struct program_task, member) - offsetof(struct program_task, user)))
 
 /*
- * What stands at the pc of a trap, when there is more to come. Of a string instruction that is the
+ * What is at the pc of a trap, when there is more to come. Of a string instruction that is the
  * instruction itself, with registers already at the next step; of a loop what follows the store.
  */
 static const struct copy_code {

@@ -109,7 +109,7 @@ static void emit_note(struct ebpf *p, uint32_t part)
 }
 
 /*
- * Taken before the next instruction in user mode: at a breakpoint that is the one it stands on, and
+ * Taken before the next instruction in user mode: at a breakpoint that is the one it is on, and
  * behind a uprobe the one after it. The first of several at once is enough.
  */
 void program_stop(struct ebpf *p, const struct trapline_event *ev)
@@ -180,14 +180,14 @@ static void emit_end_unless_target(struct ebpf *p, const struct uprobe_filter *f
 	ebpf_land(p, ours);
 }
 
-/* A probe stands in a file that other processes run too: for them nothing has happened. */
+/* A probe is in a file that other processes run too: for them nothing has happened. */
 static void emit_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return)
 {
 	if (event_has_members(ev))
 		program_end_unless_member(p, ev);
 	else
 		emit_end_unless_target(p, &ev->links.filter);
-	/* A call that was seen returns, whatever was switched off since. */
+	/* A call that was seen returns, no matter what was switched off since. */
 	if (is_return)
 		return;
 	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));

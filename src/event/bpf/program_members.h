@@ -3,7 +3,7 @@
  * program_members.h - which processes the hits of uprobes are of, where they are several.
  *
  * Processes that were named are known by their number, and what descends from them by its task in
- * the kernel: a fork is noted in the parent, before the child runs its first instruction.
+ * the kernel: a fork is recorded in the parent, before the child runs its first instruction.
  */
 #ifndef EVENT_BPF_PROGRAM_MEMBERS_H
 #define EVENT_BPF_PROGRAM_MEMBERS_H

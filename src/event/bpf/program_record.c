@@ -18,7 +18,7 @@
 
 /*
  * A trap inside the kernel is an NMI to it, and so is the overflow of a PMU. There kernels without
- * resilient spin locks (before v6.15) do not wait for a ring that another CPU holds: they say "no
+ * resilient spin locks (before v6.15) do not wait for a ring that another CPU holds: they state "no
  * room". It is held for less time than a few tries take.
  */
 #define NMI_TRIES 64
@@ -107,7 +107,7 @@ static uint32_t texts_wanted(const struct trapline_event *ev, int is_return)
 	return ARCH_CALLER_IN_MEMORY ? ev->texts & ~result : ev->texts;
 }
 
-/* Each has its place in the record, whether or not it is wanted at this kind of hit. */
+/* Each has its location in the record, whether or not it is wanted at this kind of hit. */
 static void emit_texts(struct ebpf *p, const struct trapline_event *ev, int is_return)
 {
 	uint32_t wanted = texts_wanted(ev, is_return);
@@ -178,8 +178,8 @@ static void emit_returned(struct ebpf *p)
 }
 
 /*
- * A uprobe may stand some bytes behind the instruction that it is for (event/uprobe/uprobe_place.h). In
- * another process both may lie elsewhere, but not within their page.
+ * A uprobe may be some bytes behind the instruction that it is for (event/uprobe/uprobe_place.h).
+ * In another process both may lie elsewhere, but not within their page.
  */
 static void emit_place(struct ebpf *p)
 {

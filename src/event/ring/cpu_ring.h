@@ -25,7 +25,7 @@ int cpu_ring_open(struct cpu_ring *ring, struct perf_event_attr *attr, pid_t pid
 		  size_t bytes);
 void cpu_ring_close(struct cpu_ring *ring, size_t bytes);
 
-/* n bytes from a place on, which may wrap. */
+/* n bytes from a location on, which may wrap. */
 static inline void cpu_ring_copy(const struct cpu_ring *ring, size_t bytes, uint64_t from, void *to,
 				 size_t n)
 {

@@ -34,8 +34,9 @@ struct sample_front {
 };
 
 /*
- * Which class owns a thread; tid 0 is a free slot, class 0 no owner. Another ring can still hold samples
- * of the thread that had the number before: they are older than the notice of its end, or of a birth.
+ * Which class owns a thread; tid 0 is a free slot, class 0 no owner. Another ring can still hold
+ * samples of the thread that had the number before: they are older than the notice of its end, or
+ * of a thread creation.
  */
 struct event_owner {
 	uint32_t tid;
@@ -198,7 +199,7 @@ static const struct event_id *id_find(const struct perf_rings *r, uint64_t id)
 	return low < r->id_count && r->ids[low].id == id ? &r->ids[low] : NULL;
 }
 
-/* Where a thread's owner is noted; NULL when 65,536 threads have been seen. */
+/* Where a thread's owner is recorded; NULL when 65,536 threads have been seen. */
 static struct event_owner *owner_of(struct trapline_event *ev, uint32_t tid)
 {
 	uint32_t at = tid * 2654435761u % OWNERS;
@@ -237,7 +238,10 @@ uint64_t perf_rings_hit_in_thread(struct trapline_event *ev, uint32_t tid)
 	return owner ? ++owner->hits : 0;
 }
 
-/* The end of one and the birth of the next can both be read before the samples of the first. */
+/*
+ * The end of one and the thread creation of the next can both be read before the samples of the
+ * first.
+ */
 static void owner_forget(struct event_owner *owner, uint64_t time_ns)
 {
 	if (time_ns < owner->since_ns)
@@ -407,8 +411,8 @@ static struct cpu_ring *oldest_of(struct perf_rings *r, struct sample_front *bes
 }
 
 /*
- * The rings are looked at one after the other while they grow. What a thread did on another CPU
- * before this sample, as taking a name, has been written by now: seen when all rings are looked at
+ * The rings are inspected one after the other while they grow. What a thread did on another CPU
+ * before this sample, as taking a name, has been written by now: seen when all rings are inspected
  * once more.
  */
 static struct cpu_ring *oldest_surely(struct perf_rings *r, struct sample_front *best)

@@ -2,9 +2,9 @@
 /*
  * ring_names.h - names of threads, kept beside the kernel's rings, whose records hold none.
  *
- * Told by the rings themselves: a thread is born with its creator's name and may take another.
- * So a thread that has ended by the time its records are read still has its name. The news come from
- * several rings in no order: what is older than what is known is dropped.
+ * Told by the rings themselves: a thread is created with its creator's name and may take another.
+ * So a thread that has ended by the time its records are read still has its name. The news come
+ * from several rings in no order: what is older than what is known is dropped.
  */
 #ifndef RING_NAMES_H
 #define RING_NAMES_H

@@ -56,7 +56,7 @@ static uint64_t aligned(uint32_t header)
 
 static void advance(struct ringbuf *ring, uint64_t by)
 {
-	/* Pairs with the kernel's acquire of the consumer position: our reads are done. */
+	/* Pairs with the kernel's acquire of the consumer position: Trapline's reads are done. */
 	__atomic_store_n(ring->consumer, *ring->consumer + by, __ATOMIC_RELEASE);
 }
 

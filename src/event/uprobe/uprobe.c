@@ -4,12 +4,13 @@
  *
  * One link for all sites of a file and kind where the kernel has such links (Linux commit
  * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site.
- * The cookie of a site is its address. A probe stands in the file's page, so it is hit by every
+ * The cookie of a site is its address. A probe is in the file's page, so it is hit by every
  * process that runs it: the program rejects the others before it counts anything.
  *
  * Returns are seen at the return instructions of a function, see uprobe_exits.h. The kernel's own
- * probes of returns replace return addresses on the stack, and there C++ exceptions, pthread_exit(),
- * cancellation and profilers that walk the stack come to an end, which aborts the program.
+ * probes of returns replace return addresses on the stack, and there C++ exceptions,
+ * pthread_exit(), cancellation and profilers that walk the stack come to an end, which aborts the
+ * program.
  */
 #include "event/uprobe/uprobe.h"
 

@@ -93,7 +93,10 @@ static void try_all(void)
 {
 	int program = uprobe_load_nothing();
 
-	/* Linux 6.1 loads the program, whatever it is to be attached to, and refuses the link. */
+	/*
+	 * Linux 6.1 loads the program, no matter what it is to be attached to, and refuses the
+	 * link.
+	 */
 	int has = program >= 0 && link_to_directory(program, 0) != -EINVAL;
 	int filters = has && link_to_directory(program, UINT32_MAX) == -EINVAL;
 	atomic_set(&filters_processes, (uint32_t)(filters ? YES : NO));

@@ -38,7 +38,7 @@ int uprobe_members_open(struct trapline_event *ev, const char **why)
 	if (members->tasks_fd < 0 || members->named_fd < 0)
 		return members->tasks_fd < 0 ? members->tasks_fd : members->named_fd;
 	*why = "forks and execs cannot be followed: the kernel refused a program at its tracepoint";
-	/* The end first: what is noted is taken out. */
+	/* The end first: what is recorded is taken out. */
 	int err = follows ? attach(ev, MEMBERS_AT_EXIT, "sched_process_exit") : 0;
 	if (!err && follows)
 		err = attach(ev, MEMBERS_AT_FORK, "sched_process_fork");

@@ -5,7 +5,7 @@
 
 #include "event/event.h"
 
-/* From here on descendants are noted. 0 or -errno, and *why is a reason then. */
+/* From here on descendants are recorded. 0 or -errno, and *why is a reason then. */
 int uprobe_members_open(struct trapline_event *ev, const char **why);
 void uprobe_members_close(struct trapline_event *ev);
 

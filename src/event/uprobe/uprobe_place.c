@@ -21,7 +21,7 @@ static const char nop_reason[] =
 	"a uprobe on that nop would overwrite variables below the stack pointer on this kernel: only a "
 	"hardware breakpoint or a probe works there";
 
-/* The file of the sites that are looked at. */
+/* The file of the sites that are inspected. */
 struct placing {
 	pid_t pid;
 	const struct code_file *file;

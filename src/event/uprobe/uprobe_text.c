@@ -2,10 +2,10 @@
 /*
  * uprobe_text.c - see uprobe_text.h.
  *
- * Under a uprobe the kernel runs the instruction of the file, and when the uprobe goes it writes the first
- * byte of that. So a place with other bytes is left alone: the jump of a probe or of a patch, a branch that
- * was switched, text that the loader relocates. The int3 of another uprobe or of a debugger is no such
- * thing, nor is the call that the kernel makes of a nop below a uprobe.
+ * Under a uprobe the kernel runs the instruction of the file, and when the uprobe goes it writes
+ * the first byte of that. So a location with other bytes is left alone: the jump of a probe or of a
+ * patch, a branch that was switched, text that the loader relocates. The int3 of another uprobe or
+ * of a debugger is no such thing, nor is the call that the kernel makes of a nop below a uprobe.
  */
 #include "event/uprobe/uprobe_text.h"
 
@@ -36,7 +36,7 @@ static int is_right(pid_t pid, int fd, const struct uprobe_site *site)
 	uint8_t memory[INSN_LENGTH_MAX];
 	const ssize_t available = pread(fd, file, sizeof(file), (off_t)site->offset);
 	const int length = available > 0 ? insn_length_x86_64(file, (size_t)available) : 0;
-	/* It may stand some bytes behind what it is for. */
+	/* It may be some bytes behind what it is for. */
 	const uint64_t at = site->offset - site->file.offset + site->file.start;
 
 	if (length <= 0 || sys_read_memory(pid, at, memory, (size_t)length) != (ssize_t)length)

@@ -18,7 +18,8 @@
 #define BLOCKS_AHEAD 12u /* translated with one that is needed */
 #define ROOM_AHEAD (1u << 18)
 /*
- * Far from where the kernel places mappings, so that it places the program's as it would without ours.
+ * Far from where the kernel places mappings, so that it places the program's as it would without
+ * Trapline's.
  */
 #define BASE_FIRST UINT64_C(0x200000000000)
 #define BASE_STEP UINT64_C(0x010000000000)
@@ -278,7 +279,7 @@ int point_cache_flush(struct point_cache *c)
 	return clear_jumps(c);
 }
 
-/* ---- what the code says ---- */
+/* ---- what the code states ---- */
 
 int point_cache_values(const struct point_cache *c, struct point_values *out)
 {

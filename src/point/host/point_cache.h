@@ -15,7 +15,7 @@
 #define POINT_SITE_REPEATED UINT32_MAX
 #define POINT_PAGES 64
 
-/* What the code in the cache leaves there for us: a prefix of struct window_area. */
+/* What the code in the cache leaves there for Trapline: a prefix of struct window_area. */
 struct point_values {
 	uint64_t spill_rax, spill_rcx, spill_rdx, spill_other;
 	int64_t left;
@@ -29,7 +29,7 @@ struct point_cache {
 	struct window_area *area; /* NULL: it is not made yet */
 	struct point_tracee *tracee;
 	uint64_t behind_gate; /* pc in the stop of its system call */
-	uint32_t repeated;    /* offset of a place for a string instruction */
+	uint32_t repeated;    /* offset of a location for a string instruction */
 	uint32_t epoch;
 	bool is_there; /* the target has the mapping */
 	struct {
@@ -39,11 +39,11 @@ struct point_cache {
 	} pages[POINT_PAGES]; /* of the target's text, as read */
 };
 
-/* 0 or -errno; 1: the tracee's status says why the thread is gone. */
+/* 0 or -errno; 1: the tracee's status states why the thread is gone. */
 int point_cache_open(struct point_cache *c);
 /* Without the thread, when it is gone. */
 void point_cache_close(struct point_cache *c);
-/* The target has no mapping of ours until point_cache_open(). The same results. */
+/* The target has no mapping of Trapline until point_cache_open(). The same results. */
 int point_cache_remove(struct point_cache *c);
 bool point_cache_overlaps(const struct point_cache *c, uint64_t start, uint64_t bytes);
 /* Empties it. 0 or -errno. */
@@ -62,9 +62,9 @@ int point_cache_short_block(struct point_cache *c, uint64_t pc, unsigned int mos
 int point_cache_link(struct point_cache *c, uint32_t at, uint32_t block);
 /* So does an indirect one to its pc. */
 int point_cache_link_indirect(struct point_cache *c, uint32_t block);
-/* What jumps to the old block goes on to the new one. */
+/* What jumps to the old block continues to the new one. */
 int point_cache_replace(struct point_cache *c, uint32_t old, uint32_t block);
-/* Its place has this string instruction. */
+/* Its location has this string instruction. */
 int point_cache_put_repeated(struct point_cache *c, const uint8_t *bytes, unsigned int length);
 
 static inline uint64_t point_cache_address(const struct point_cache *c, uint32_t offset)

@@ -23,7 +23,7 @@ struct point_tracee {
 
 enum point_stop {
 	POINT_STOP_CALL,   /* of a system call */
-	POINT_STOP_SIGNAL, /* info says which */
+	POINT_STOP_SIGNAL, /* info states which */
 	POINT_STOP_OTHER,  /* the thread has ended, or is about to */
 };
 
@@ -37,8 +37,8 @@ int point_tracee_go(struct point_tracee *t, int request, siginfo_t *info);
 void point_tracee_hold(struct point_tracee *t, const siginfo_t *info);
 
 /*
- * The thread executes a system call; its registers are the same after. Its result in *result. 0; 1: it
- * cannot, and t->status says why; or -errno.
+ * The thread executes a system call; its registers are the same after. Its result in *result. 0; 1:
+ * it cannot, and t->status states why; or -errno.
  */
 int point_tracee_call(struct point_tracee *t, long number, const uint64_t args[6], long *result);
 

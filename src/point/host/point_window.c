@@ -37,9 +37,9 @@ struct point_window {
 	uint64_t pc;
 	int64_t left;
 	int64_t left_there;
-	bool is_stopped; /* by a system call of ours */
+	bool is_stopped; /* by a system call of Trapline */
 	bool is_masked;
-	uint64_t mask;	 /* the program's, meanwhile */
+	uint64_t mask;	 /* the program's, in the meantime */
 	uint64_t rounds; /* asked of a string instruction */
 	uint64_t count;	 /* its register, before */
 	struct insn repeated;
@@ -311,7 +311,7 @@ static enum step take_fault(struct point_window *w, bool was_kicked, int *err)
 	return NATIVE;
 }
 
-/* The next block stops. Until then no other signal comes, but for faults. */
+/* The next block stops. Until then no other signal comes, except for faults. */
 static int kick(struct point_window *w)
 {
 	uint64_t mask;
@@ -329,7 +329,7 @@ static int kick(struct point_window *w)
 	return err;
 }
 
-/* Until the code has something for us. */
+/* Until the code has something for Trapline. */
 static enum step resume(struct point_window *w, int *err)
 {
 	bool was_kicked = false;
@@ -420,8 +420,9 @@ static int leave(struct point_window *w)
 }
 
 /*
- * What the next instruction asks of the kernel may need that the mapping is gone: a fork copies it, after an
- * exec or an exit the thread cannot remove it, and a filter of system calls would see ours.
+ * What the next instruction asks of the kernel may need that the mapping is gone: a fork copies it,
+ * after an exec or an exit the thread cannot remove it, and a filter of system calls would see
+ * Trapline's.
  */
 static int look_at_call(struct point_window *w)
 {

@@ -2,14 +2,14 @@
 /*
  * point_window.h - a traced thread executes many of its next instructions without a stop at each.
  *
- * A window (see code/window/window.h) in another process: the tracer translates the thread's code and
- * writes it into a mapping that the thread has made for it. Nothing else of ours is in the target: no
- * object, no handler, no signal. Where code of the cache has to ask, it executes a system call, which
- * PTRACE_SYSEMU turns into a stop.
+ * A window (see code/window/window.h) in another process: the tracer translates the thread's code
+ * and writes it into a mapping that the thread has made for it. Nothing else of Trapline is in the
+ * target: no object, no handler, no signal. Where code of the cache has to ask, it executes a
+ * system call, which PTRACE_SYSEMU turns into a stop.
  *
- * The instructions are counted as single steps count them: each round of a repeated string instruction
- * is one. Instructions that see a difference between a step and the window, and all system calls, are
- * the caller's to step.
+ * The instructions are counted as single steps count them: each round of a repeated string
+ * instruction is one. Instructions that see a difference between a step and the window, and all
+ * system calls, are the caller's to step.
  */
 #ifndef POINT_HOST_POINT_WINDOW_H
 #define POINT_HOST_POINT_WINDOW_H
@@ -56,8 +56,8 @@ int point_window_held(struct point_window *window, siginfo_t *out);
 int point_window_before_step(struct point_window *window);
 
 /*
- * The mapping is removed, unless the thread is over: then it is gone already. Frees the window. The result
- * is true if SIGCONT arrived meanwhile.
+ * The mapping is removed, unless the thread is over: then it is gone already. Frees the window. The
+ * result is true if SIGCONT arrived in the meantime.
  */
 bool point_window_end(struct point_window *window, bool is_over);
 

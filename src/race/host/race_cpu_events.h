@@ -30,7 +30,7 @@ struct race_cpus {
 	}
 
 /*
- * For all processes that have the gate, which the maps say. The settings get what a process
+ * For all processes that have the gate, which the maps state. The settings get what a process
  * needs to use the events. Call after prepare(). 0, or -errno and nothing is
  * open: no privilege, another search has them, all registers of some thread are in use,
  * too many CPUs, or some of them off.

@@ -72,11 +72,12 @@ void race_ticks_close(struct race_ticks *ticks);
 
 /*
  * The start of each BPF program: it ends unless the process is one that may get a signal from
- * trapline, and its gate says that a search runs there. Any process may have such bytes at that
+ * trapline, and its gate states that a search runs there. Any process may have such bytes at that
  * address: so it must be a process of the user who is searched, to which that user could send the
- * signal as well, or one that is known to be of the run. No debugger has the thread: gdb takes a SIGTRAP of
- * the kernel for its own breakpoint and moves the pc back by a byte. The thread does not block SIGTRAP. Then R6
- * is its context, R8 is 0, R9 the process, and a copy of the gate is on the stack.
+ * signal as well, or one that is known to be of the run. No debugger has the thread: gdb takes a
+ * SIGTRAP of the kernel for its own breakpoint and moves the pc back by a byte. The thread does not
+ * block SIGTRAP. Then R6 is its context, R8 is 0, R9 the process, and a copy of the gate is on the
+ * stack.
  */
 #define RACE_GATE_COPY (-(int)sizeof(struct race_gate))
 void race_emit_gate(struct ebpf *p, const struct race_maps *maps);

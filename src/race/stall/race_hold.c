@@ -77,7 +77,7 @@ TRAP_PATH void race_choose_part(struct race_target *t)
 	}
 }
 
-/* One step of a string instruction that goes on: any of those that will come. */
+/* One step of a string instruction that continues: any of those that will come. */
 TRAP_PATH static void choose_step(const struct insn *insn, const struct insn_memory *m,
 				  const struct insn_regs *regs, struct race_target *t)
 {
@@ -413,9 +413,9 @@ TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct rac
 }
 
 /*
- * The value has changed and nobody has come. Somebody may be on the way from the trap to our
+ * The value has changed and nobody has come. Somebody may be on the way from the trap to Trapline's
  * handler; or the signal was merged with another one, which the kernel's count tells. What is left
- * was no thread of this process: 1. A thread born meanwhile may have escaped the watch.
+ * was no thread of this process: 1. A thread created in the meantime may have escaped the watch.
  */
 TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 {

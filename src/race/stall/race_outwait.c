@@ -36,7 +36,7 @@
 #define OUTWAIT_LONG_NS 1050000000u
 #define PART 3u
 #define GRACE_NS 1000000000u /* is there from the beginning */
-#define THREADS_MAX 64u	     /* looked at */
+#define THREADS_MAX 64u	     /* inspected */
 
 struct search {
 	uint32_t looked_at;
@@ -160,7 +160,7 @@ TRAP_PATH static int can_be_paid(uint64_t now_ns)
 	return counter_get(&region->outwaited_ns) < (now_ns - since + GRACE_NS) / PART;
 }
 
-/* For how long this stall may go on, as no other one in this process will; 0: it may not. */
+/* For how long this stall may continue, as no other one in this process will; 0: it may not. */
 TRAP_PATH static uint64_t take_turn(struct race_slot *slot, uint64_t now_ns)
 {
 	struct race_region *region = race.region;

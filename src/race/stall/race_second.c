@@ -266,7 +266,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 	}
 	if (!atomic_cas(&slot->state, &expected, SLOT_FILLING)) {
 		race_count(RACE_HITS_MORE);
-		/* The owner has not come to it yet: busy machine. Others need not trap for that. */
+		/* The owner has not reach it yet: busy machine. Others need not trap for that. */
 		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
 			slot->ops->pause(slot);
 		stop_if_left(slot, hit->time_ns);
@@ -281,8 +281,8 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 }
 
 /*
- * A thread that came past a trap of ours made its access in a copy of the instruction. For us, and
- * for who unwinds its stack, it stands behind the instruction itself.
+ * A thread that came past a trap of Trapline made its access in a copy of the instruction. For
+ * Trapline, and for who unwinds its stack, it is behind the instruction itself.
  */
 TRAP_PATH static enum trapline_action take_hit_in_copy(const struct trapline_hit *hit,
 						       uint64_t origin)

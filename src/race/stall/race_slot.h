@@ -65,7 +65,7 @@ struct race_slot {
 	uint64_t lost_before;
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
 	uint64_t delivered_before; /* of the event, when the kernel began to count */
-	uint64_t taken_before;	   /* by the event of the CPUs, for us */
+	uint64_t taken_before;	   /* by the event of the CPUs, for Trapline */
 	uint64_t counted_before;   /* by it, for whomever */
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */

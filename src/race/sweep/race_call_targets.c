@@ -25,7 +25,9 @@
 #define STRING_MAX 128u
 #define BYTES_MAX (1ull << 30)
 
-/* Of the string at an address, up to its end; what is longer is looked at in its first bytes only. */
+/*
+ * Of the string at an address, up to its end; what is longer is inspected in its first bytes only.
+ */
 TRAP_PATH static uint64_t string_bytes(uint64_t address)
 {
 	char text[STRING_MAX];

@@ -186,7 +186,8 @@ static int is_named(const Elf64_Rela *row)
 
 /*
  * Go through a table. The rows that are named are counted, copied if there is room for them, and
- * how many symbols there are is as many as they name: it is not said. 0: the table cannot be read.
+ * how many symbols there are is as many as they name: it is not stated. 0: the table cannot be
+ * read.
  */
 static int read_table(const struct table *t, struct slots *out, uint64_t room)
 {

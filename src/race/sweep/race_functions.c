@@ -19,7 +19,7 @@ static const char *const exact_names[] = {
 	"__memset_chk", "memccpy",	 "__bcopy",	  NULL,
 };
 
-/* The same but for race_block_clip(). */
+/* The same except for race_block_clip(). */
 static const char *const comparing_names[] = { "memcmp", "bcmp", NULL };
 
 /* These read whole vectors, past the end of a string too: only their writes are exact. */

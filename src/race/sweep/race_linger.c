@@ -45,7 +45,10 @@ static int is_anybody_held(void)
 	return 0;
 }
 
-/* How long threads of the program have run, but for this one. It is not read at once: some less is nothing. */
+/*
+ * How long threads of the program have run, except for this one. It is not read at once: some less
+ * is nothing.
+ */
 static int64_t others_ns(void)
 {
 	pid_t keeper = atomic_get(&race.keeper);

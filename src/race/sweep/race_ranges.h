@@ -7,7 +7,7 @@
 
 struct race_module;
 
-/* Is some of it one of the places that this run is for? */
+/* Is some of it one of the locations that this run is for? */
 int race_is_in_range(const struct race_module *module, uint64_t start, uint64_t end);
 
 #endif

@@ -41,12 +41,12 @@
 #define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
 #define PLAIN_STALLS 2u	  /* the first ones of a site take whoever comes */
 /*
- * Where all are held everywhere, nobody comes to where another one is. In some runs fewer still: an
- * access that stands behind many others of its thread is reached in time only when those let it by.
+ * Where all are held everywhere, nobody reaches where another one is. In some runs fewer still: an
+ * access that is behind many others of its thread is reached in time only when those let it by.
  */
 #define HELD_AT_FIRST 12u
 #define HELD_AT_FIRST_FEW 3u
-/* Who touches what is noted, of each site that many times: long loops, or many sites. */
+/* Who touches what is recorded, of each site that many times: long loops, or many sites. */
 #define NOTED_LEAST 128u
 #define NOTED_DOUBLINGS 5u
 #define AIMED_PASSES 1024u /* that were another address; then it is taken away */
@@ -131,8 +131,9 @@ void race_spots_begin(uint32_t count)
 }
 
 /*
- * In a short program most threads come to a trap in the same moment, and whoever is held does not come
- * to where another one is. A race has a write: who is held there meets readers and writers alike.
+ * In a short program most threads reach a trap in the same moment, and whoever is held does not
+ * reach where another one is. A race has a write: who is held there meets readers and writers
+ * alike.
  */
 static int is_let_off_turn(const struct race_spot *spot)
 {
@@ -364,8 +365,8 @@ TRAP_PATH void race_on_site(const struct trapline_trap_hit *hit)
 	uint64_t now = clock_now_ns();
 
 	/*
-	 * A child of fork() that is not searched has the traps, and forgot the rest. A child of vfork() has
-	 * our memory, but its accesses are not seen by our watches.
+	 * A child of fork() that is not searched has the traps, and forgot the rest. A child of
+	 * vfork() has Trapline's memory, but its accesses are not seen by Trapline's watches.
 	 */
 	if (!race.region || race_is_stopped() || sys_getpid() != race.pid)
 		return;

@@ -33,8 +33,8 @@ struct race_spot {
 	/* Drawn when it was armed: */
 	uint32_t skip;	       /* passes that go by before the first hold */
 	uint32_t wanted;       /* threads to be held, most often at once; 0: it goes off */
-	uint32_t notes;	       /* ... after so many passes, which are noted */
-	uint32_t meets;	       /* who comes to an address that ends so is held; 0: who comes */
+	uint32_t notes;	       /* ... after so many passes, which are recorded */
+	uint32_t meets;	       /* who reaches an address that ends so is held; 0: who comes */
 	uint8_t is_witness;    /* locked: not held, what it accesses is remembered */
 	uint8_t is_escaped;    /* of the own frame, but its address was given away */
 	uint8_t call;	       /* enum race_call: a call that touches memory */
@@ -79,7 +79,7 @@ void race_on_site(const struct trapline_trap_hit *hit);
 enum race_arming {
 	RACE_ARM_FIRST, /* in this process: perhaps none */
 	RACE_ARM_AGAIN,
-	RACE_ARM_TO_NOTE, /* none: who touches what is noted */
+	RACE_ARM_TO_NOTE, /* none: who touches what is recorded */
 };
 void race_spot_arm(struct race_spot *spot, enum race_arming why);
 /* So many are about to be armed for the first time. */

@@ -46,7 +46,7 @@ struct given {
 	} rows[GIVEN_MAX];
 };
 
-/* Functions to be looked at, each once: first in, first out. */
+/* Functions to be inspected, each once: first in, first out. */
 struct called {
 	uint32_t count;
 	uint64_t address[CALLED_MAX];
@@ -512,7 +512,7 @@ static int begin(struct search *s, struct race_listing *l, struct race_spot *out
 	return 0;
 }
 
-/* How much of a file is left out is the same in each process, once all of it has been looked at. */
+/* How much of a file is left out is the same in each process, once all of it has been inspected. */
 static uint32_t end(struct search *s)
 {
 	struct race_listing *l = s->listing;

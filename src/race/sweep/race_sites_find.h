@@ -21,9 +21,9 @@ struct race_listing {
 };
 
 /*
- * The accesses that a sweep goes for, in the module's functions from number *function on. Returns how
- * many are in out. With most, *function says where to go on when so many have been found; else all
- * are looked at, and which are taken is by chance if there are more than max.
+ * The accesses that a sweep goes for, in the module's functions from number *function on. Returns
+ * how many are in out. With most, *function states where to continue when so many have been found;
+ * else all are inspected, and which are taken is by chance if there are more than max.
  */
 uint32_t race_find_spots(struct race_listing *listing, uint32_t *function, uint32_t most,
 			 struct race_spot *out, uint32_t max);

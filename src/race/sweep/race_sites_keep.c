@@ -37,7 +37,7 @@
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u	 /* turns: for modules that came or went */
 #define RENEW 24u	 /* sites a turn */
-#define NOTE_EVERY 16u	 /* turns: who comes to them is noted, not held */
+#define NOTE_EVERY 16u	 /* turns: who reaches them is recorded, not held */
 #define STALL_NS 500000u /* on average: no more than can be held */
 #define CHOICE 96u	 /* from so many */
 #define WITNESSES 4u	 /* turns of a locked instruction, which may access this and that */
@@ -220,9 +220,9 @@ static int on_loader(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * Between a look at text and a trap in it a library may be closed, and what comes to its place then
- * would get the int3: any mapping that comes there. The loader unmaps under the lock that a callback of
- * dl_iterate_phdr() holds (_dl_close_worker() of glibc).
+ * Between a look at text and a trap in it a library may be closed, and what reaches its location
+ * then would get the int3: any mapping that comes there. The loader unmaps under the lock that a
+ * callback of dl_iterate_phdr() holds (_dl_close_worker() of glibc).
  */
 static void while_nothing_closes(void (*act)(void))
 {
@@ -342,7 +342,7 @@ static int is_any_blocked(void)
 	return err != 0;
 }
 
-/* As in a callback: a search that ends meanwhile waits for it. */
+/* As in a callback: a search that ends in the meantime waits for it. */
 static void look_at_budget(int is_last)
 {
 	const struct trapline_event *clock = race.timers[0];

@@ -61,7 +61,7 @@ static struct {
 	uint32_t library_count;
 	struct library libraries[RACE_SPOT_SETS];
 	unsigned long long loaded; /* objects that ever came and went */
-	int has_new;		   /* some came that were not looked at */
+	int has_new;		   /* some came that were not inspected */
 	/* Where sites take turns: */
 	int has_checked_once; /* whether a thread has SIGTRAP blocked */
 } placed;
@@ -201,7 +201,7 @@ static int add_set(struct library *l, uint32_t most, const struct race_imports *
 /* Once around: from the first function by chance to the last, and from the first one of all. */
 static int add_piece(struct library *l)
 {
-	/* Each set makes the table of traps anew: where that is long, the sets are larger. */
+	/* Each set makes the table of traps again: where that is long, the sets are larger. */
 	uint32_t piece = placed.spots / PIECE_PART > PIECE ? placed.spots / PIECE_PART : PIECE;
 	uint32_t most = race_strategy->rotates	  ? TURN_PIECE :
 			l->module == race.program ? PROGRAM_PIECE :
@@ -214,7 +214,7 @@ static int add_piece(struct library *l)
 	}
 	l->is_done = err || (l->is_around && l->next >= l->first);
 	if (err == -EFAULT)
-		l->module = NULL; /* closed meanwhile: it may be opened again */
+		l->module = NULL; /* closed in the meantime: it may be opened again */
 	return err == -ENOSPC ? 0 : err;
 }
 
@@ -264,7 +264,7 @@ static int add_module(const struct race_module *module)
 	if (err)
 		return err;
 	race_listing_drop(&l->listing); /* of one that was closed */
-	/* The copy first: the object may be closed while it is looked at. */
+	/* The copy first: the object may be closed while it is inspected. */
 	err = race_module_keep_code(module);
 	uint32_t first = (uint32_t)(race_random() % functions);
 
@@ -331,7 +331,7 @@ static void add_some_pieces(void)
 			break;
 }
 
-/* Its traps are removed. Its rows stay: a thread may be about to look at one. */
+/* Its traps are removed. Its rows stay: a thread may be about to inspect one. */
 static void give_set_back(struct race_spots *set)
 {
 	set->traps = NULL;
@@ -387,7 +387,7 @@ int race_sites_add_first(void)
 	add_modules(NULL);
 	if (!race_strategy->is_for_some)
 		add_imports();
-	/* It takes longer than many a test runs, and the thread goes on with it. */
+	/* It takes longer than many a test runs, and the thread continues with it. */
 	int are_pieces_early = race_strategy->is_for_some || race_random() % PIECES_IN_RUNS == 0;
 	if (are_pieces_early)
 		add_some_pieces();

@@ -31,7 +31,7 @@ void race_sites_loaded(unsigned long long loaded);
  */
 void race_sites_rotate_first(void);
 int race_sites_rotate(void);
-/* Sites cannot be trapped: the region gets the cause of the first process that says so. */
+/* Sites cannot be trapped: the region gets the cause of the first process that reports it. */
 void race_sites_refuse(int err, const char *why);
 
 #endif

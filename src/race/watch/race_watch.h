@@ -18,7 +18,7 @@ struct race_watch_ops {
 	/* 1: no other process uses the watch, until give(). */
 	int (*take)(void);
 	void (*give)(void);
-	/* It traps from now on what slot->target says; -errno. */
+	/* It traps from now on what slot->target states; -errno. */
 	int (*arm)(struct race_slot *slot);
 	/* Accesses that leave the old value there need not be reported. */
 	void (*pass_over)(const struct race_slot *slot);
@@ -37,7 +37,7 @@ struct race_watch_ops {
 	/* A breakpoint that is not needed now. */
 	void (*put_away)(struct trapline_event *ev);
 	uint8_t is_of_threads; /* each thread has events of its own */
-	uint8_t opens_again;   /* none is open but for a stall, and none may be during a fork */
+	uint8_t opens_again;   /* none is open except for a stall, and none may be during a fork */
 };
 
 /* Watches that are opened in each thread beside that of the CPUs, and a breakpoint: of so many. */

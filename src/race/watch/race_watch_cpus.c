@@ -2,12 +2,12 @@
 /*
  * race_watch_cpus.c - watchpoints and the breakpoint as events of the CPUs.
  *
- * `trapline race` has opened them (race/host/race_cpu_events.h says why), and this process has copies
- * of their descriptors. All processes of a run share them: a process that uses one owns
- * it for that time, by a word in the region. A trap becomes a plain SIGTRAP. The BPF
- * program has written its details into a map, by stack pointer. The gate tells the
- * program which generation of events this process waits for, so a late signal is
- * recognized as with events of the process itself.
+ * `trapline race` has opened them (race/host/race_cpu_events.h states why), and this process has
+ * copies of their descriptors. All processes of a run share them: a process that uses one owns it
+ * for that time, by a word in the region. A trap becomes a plain SIGTRAP. The BPF program has
+ * written its details into a map, by stack pointer. The gate tells the program which generation of
+ * events this process waits for, so a late signal is recognized as with events of the process
+ * itself.
  */
 #include "race/watch/race_watch_cpus.h"
 
@@ -37,7 +37,7 @@
 #include "trap/inflight.h"
 
 #define TRAPS_BYTES ((sizeof(struct race_traps) + 4095) / 4096 * 4096)
-/* A stall is over by then, whatever became of its thread. */
+/* A stall is over by then, no matter what became of its thread. */
 #define WATCH_LEFT_NS 11000000000u
 /* Who chose a breakpoint has gone another way. */
 #define BREAK_LEFT_NS 2000000u
@@ -106,7 +106,10 @@ static void close_copies(void)
 	memset(&race.cpus, 0, sizeof(race.cpus));
 }
 
-/* Where they may not be had (a user, a security module) it goes on with what is left of the registers. */
+/*
+ * Where they may not be had (a user, a security module) it continues with what is left of the
+ * registers.
+ */
 void race_cpus_start(void)
 {
 	const struct race_settings *set = &race.region->settings;
@@ -179,9 +182,9 @@ TRAP_PATH static void cpus_give(uint32_t which)
 }
 
 /*
- * After the event is on: what traps before it is known here is no hit, and has been done before the old
- * value is read. An exception orders the access before the look at the gate, and our next system call
- * this store before that read.
+ * After the event is on: what traps before it is known here is no hit, and has been done before the
+ * old value is read. An exception orders the access before the look at the gate, and Trapline's
+ * next system call this store before that read.
  */
 TRAP_PATH static void await(const struct trapline_event *ev, uint32_t which)
 {
@@ -256,7 +259,10 @@ TRAP_PATH static int cpus_count_traps(const struct race_slot *slot, uint64_t *tr
 	return 0;
 }
 
-/* Too many, of others or of reads, and the kernel lets some go by; or another process took it from us. */
+/*
+ * Too many, of others or of reads, and the kernel lets some go by; or another process took it from
+ * Trapline.
+ */
 TRAP_PATH static int may_have_missed(const struct race_slot *slot)
 {
 	uint64_t traps = 0;
@@ -273,7 +279,7 @@ TRAP_PATH static uint64_t no_births(void)
 
 /* ---- the breakpoint ---- */
 
-/* Another process may have it by now, since no thread came to where we had put it. */
+/* Another process may have it by now, since no thread reached where we had put it. */
 TRAP_PATH static void put_away(struct trapline_event *ev)
 {
 	race_cpu_await_nothing(RACE_CPU_BREAK);
@@ -282,13 +288,13 @@ TRAP_PATH static void put_away(struct trapline_event *ev)
 	cpus_give(RACE_CPU_BREAK);
 }
 
-/* On this CPU alone, where the caller goes on in a moment, or on all. */
+/* On this CPU alone, where the caller continues in a moment, or on all. */
 TRAP_PATH static int cpus_aim_all(struct trapline_event *ev, uint64_t pc, int is_birth)
 {
 	struct event_roots *roots = &ev->roots;
 	uint32_t cpu = 0;
 
-	put_away(ev); /* perhaps it is at another place */
+	put_away(ev); /* perhaps it is at another location */
 	if (!cpus_take(RACE_CPU_BREAK))
 		return -EBUSY;
 	sys3(SYS_getcpu, &cpu, NULL, NULL);
@@ -341,7 +347,7 @@ TRAP_PATH static int find_sent(const ucontext_t *context, struct trap_sent *out)
 	return 0;
 }
 
-/* Those of the program that ran here before exec(), or of a process that had our number. */
+/* Those of the program that ran here before exec(), or of a process that had Trapline's number. */
 static void disown_all(void)
 {
 	for (uint32_t i = 0; i < RACE_CPU_EVENTS; i++)
@@ -356,7 +362,7 @@ void race_cpus_listen(void)
 	atomic_set(&trap_find_sent, find_sent);
 }
 
-/* What others use now is not ours to switch off. */
+/* What others use now is not Trapline's to switch off. */
 TRAP_PATH void race_cpus_stop(void)
 {
 	if (!race.cpus.count)
@@ -374,7 +380,7 @@ TRAP_PATH void race_cpus_stop(void)
 	}
 }
 
-/* In a forked child: the events go on, and its copies serve it as well. */
+/* In a forked child: the events continue, and its copies serve it as well. */
 void race_cpus_forked(void)
 {
 	atomic_set(&trap_find_sent, (trap_finder)NULL);

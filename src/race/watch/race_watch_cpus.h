@@ -16,7 +16,10 @@ void race_cpu_event(struct trapline_event *ev, enum race_cpu_event which);
 void race_cpus_listen(void);
 /* What it traps is for no process. */
 void race_cpu_await_nothing(uint32_t which);
-/* The search ends: those that are ours are off; and later, when no thread can be in a callback. */
+/*
+ * The search ends: those that are Trapline's are off; and later, when no thread can be in a
+ * callback.
+ */
 void race_cpus_stop(void);
 void race_cpus_end(void);
 void race_cpus_forked(void);

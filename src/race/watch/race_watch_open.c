@@ -37,7 +37,7 @@
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
 /* Beside the watch of the CPUs: with more threads, to open one in each of them takes too long. */
 #define THREADS_FEW RACE_AGAIN_THREADS
-#define THREADS_MORE 256u /* born while we arm the others */
+#define THREADS_MORE 256u /* created while we arm the others */
 #define THREADS_MOST 16384u
 
 /* In all threads; the next slot. */
@@ -230,7 +230,7 @@ static int is_trap_blocked(void)
 }
 
 /*
- * The price of one trap here, and whether a breakpoint can be had at all. In a thread that is held
+ * The cost of one trap here, and whether a breakpoint can be had at all. In a thread that is held
  * from outside no signal comes: then the command has measured it.
  */
 static int measure_trap(void)
@@ -279,7 +279,10 @@ static int open_breaks(void)
 	return err ? err : prepare_break();
 }
 
-/* Below our descriptors all are the program's: none of them may run short while we open ours. */
+/*
+ * Below Trapline's descriptors all are the program's: none of them may run short while we open
+ * Trapline's.
+ */
 int race_watch_have_descriptors(void)
 {
 	struct task_list list = { 0 };

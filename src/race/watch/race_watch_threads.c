@@ -84,8 +84,8 @@ TRAP_PATH static int has_missed_none(const struct race_slot *slot)
 }
 
 /*
- * In a program that ran before us births are not reported. But each takes a new id, after it has got
- * its events: while the last id of the pid namespace is the same, no thread was born.
+ * In a program that ran before us thread creations are not reported. But each takes a new id, after
+ * it has got its events: while the last id of the pid namespace is the same, no thread was created.
  */
 TRAP_PATH static uint64_t last_thread_id(void)
 {
@@ -105,7 +105,9 @@ TRAP_PATH static uint64_t births_begun(void)
 {
 	if (race.flags & RACE_IS_LATE)
 		return last_thread_id();
-	/* In this order: a birth that ends before it is looked for has begun before, too. */
+	/*
+	 * In this order: a thread creation that ends before it is looked for has begun before, too.
+	 */
 	uint64_t ended = atomic_get(&race_births.ended);
 	uint64_t begun = atomic_get(&race_births.begun);
 
