@@ -8,7 +8,7 @@
 /* The exit status of each command. */
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_NO = 1,    /* the answer is no, or something broke on the way */
+	CLI_NO = 1,    /* the answer is no, or something failed during the run */
 	CLI_USAGE = 2, /* wrong input: one line states what is wrong and how to correct it */
 };
 

@@ -341,7 +341,7 @@ static int wrong_option(const struct opt_syntax *syntax, const char *arg)
 	near.wanted = name;
 	for (const struct opt *o = NULL; (o = opts_next(syntax, o));)
 		near_add(&near, o->name);
-	/* Of few letters two wrong ones are another word. */
+	/* In a word of few letters two wrong ones make another word. */
 	if (near.count && 3 * near.scores[0] <= strlen(name) + 1)
 		return cli_wrong(syntax->command, "unknown option '--%s'; did you mean --%s?", name,
 				 names[0]);

@@ -77,9 +77,9 @@ extern const struct opt_syntax throttle_syntax;
 extern const struct opt_syntax watch_syntax;
 
 /*
- * Parse argv into *settings. Options may be anywhere before "--", which must have been cut
- * off. Returns the index of the first argument that is no option (getopt moves them to the
- * end), or -1 with *status set when the command must end now: after --help or an error.
+ * Parse argv into *settings. Options may be anywhere before "--", which must have been cut off.
+ * Returns the index of the first argument that is not an option; getopt moves these to the end. It
+ * returns -1 with *status set when the command must end now: after --help or an error.
  */
 int opts_parse(const struct opt_syntax *syntax, int argc, char **argv, void *settings, int *status);
 

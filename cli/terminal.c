@@ -65,7 +65,7 @@ void terminal_wrap(FILE *f, const char *text, int indent)
 	wrap(f, text, (int)strlen(text), indent, indent);
 }
 
-/* Of the heading that a line begins with; 0: none. */
+/* The length of the heading that a line begins with; 0: it has none. */
 static int heading_length(const char *line, int length)
 {
 	int n = (int)strcspn(line, ": \n") + 1;

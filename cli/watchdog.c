@@ -89,7 +89,7 @@ static void end_now(void)
 	_exit(CLI_NO);
 }
 
-/* How long this thread has waited for a CPU: the second number. 0: the kernel does not tell. */
+/* How long this thread has waited for a CPU: the second number. 0: the kernel does not show it. */
 static uint64_t wait_for_cpu(void)
 {
 	char text[80] = "";
@@ -105,7 +105,9 @@ static uint64_t wait_for_cpu(void)
 	return number;
 }
 
-/* Since the last look, a look at most: the command may have been stopped in the meantime. */
+/*
+ * Since the last inspection, one period at most: the command may have been stopped in the meantime.
+ */
 static uint64_t time_given(void)
 {
 	const uint64_t now = clock_now_ns();

@@ -18,7 +18,7 @@ json_t *run_json_time(uint64_t unix_ns);
 /* A string that need not be UTF-8, as foreign names need not; NULL gives null. */
 json_t *run_json_text(const char *text);
 
-/* The names of place.same_code as an array. */
+/* The names of same_code as an array. */
 json_t *run_json_same_code(const char *names);
 
 json_t *run_json_hex(uint64_t value);

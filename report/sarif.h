@@ -15,7 +15,7 @@
 
 struct death;
 
-/* Of the program. */
+/* what SARIF has of the program */
 struct sarif_run {
 	const char *program;
 	const char *blind; /* why nothing could be found, or NULL */

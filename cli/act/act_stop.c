@@ -74,9 +74,9 @@ static bool is_copy(pid_t pid, pid_t target, int64_t since)
 }
 
 /*
- * snapshot.c makes a copy of the target. Killed between its thread creation and the option that
- * ties its life to the command, the copy would run on: it is a child that began since and reports
- * its end by no signal.
+ * snapshot.c makes a copy of the target. If the command is killed between the creation of the copy
+ * and the option that ties its life to the command, the copy would run on. It is known as a child
+ * that began since and reports its end by no signal.
  */
 static void guard_kill_copies(pid_t target, int64_t since)
 {

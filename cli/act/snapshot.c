@@ -2,9 +2,9 @@
 /*
  * snapshot.c - see snapshot.h.
  *
- * The thread makes a child that reports its end to no signal, and runs on. That child makes the copy and
- * is killed: the copy then belongs to init. Last, a thread of the process waits for the child, which
- * else would stay as a zombie. All three are held by ptrace(2), whose fork carries the tracer over.
+ * The thread makes a child that reports its end to no signal, and runs on. That child makes the
+ * copy and is killed: the copy then belongs to init. Last, a thread of the process waits for the
+ * child, which else would stay as a zombie. ptrace(2) stops all three, and follows their fork.
  */
 #include "cli/act/snapshot.h"
 
@@ -145,7 +145,9 @@ static pid_t wait_new(pid_t known)
 	return -ETIMEDOUT;
 }
 
-/* A copy of the held thread's process, held too. It dies with this command. 0 or -errno. */
+/*
+ * A copy of the process of the stopped thread, stopped too. It dies with this command. 0 or -errno.
+ */
 static int copy_of(struct held_thread *from, struct held_thread *copy, long *number)
 {
 	const uint64_t args[6] = { CLONE_PTRACE };

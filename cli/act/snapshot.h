@@ -14,7 +14,7 @@
 
 struct snapshot {
 	pid_t pid;	       /* 0: it is used up */
-	uint64_t fork_ns;      /* how long the thread was held for it */
+	uint64_t fork_ns;      /* how long the thread was stopped for it */
 	uint64_t continued_ns; /* CLOCK_MONOTONIC: when the process was continued; 0: it was not */
 	int left;	       /* the process has a zombie that it cannot see */
 };

@@ -2,8 +2,8 @@
 /*
  * then.h - --then: what happens to the process at each hit, beside its line.
  *
- * An exact action is one at the hit itself: BPF stops the process in the thread that made the hit,
- * one hit at a time, and the command acts and continues it. Elsewhere the command stops the process
+ * An exact action is one at the hit itself. BPF stops the process in the thread that made the hit,
+ * one hit at a time; the command acts and continues it. Elsewhere the command stops the process
  * when it has read the hit, and states how much later that was.
  */
 #ifndef CLI_ACT_THEN_H

@@ -29,7 +29,7 @@ struct at_look {
 	bool is_pushf;
 	bool sets_flags; /* popf, iret */
 	bool has_lost_mark; /* after such a step the kernel takes its own trap flag for the program's */
-	uint64_t after_syscall; /* 0: it is none */
+	uint64_t after_syscall; /* 0: it is not one */
 	uint64_t breakpoint;	/* its address, where a uprobe or the program has an int3; else 0 */
 };
 
@@ -42,8 +42,8 @@ int at_look_instead(pid_t tid);
 /* After the step: hides it. The same look serves all steps from a stop to the resumption. */
 int at_look_hide(pid_t tid, struct at_look *look);
 /*
- * Whether a SIGTRAP that has the form of a sent one is the end of that step: so the kernel tells of a step of
- * an instruction with a uprobe (arch_uprobe_post_xol). The program would die of it.
+ * True: a SIGTRAP that looks like a sent one is the end of that step. The kernel reports the step
+ * of an instruction with a uprobe in this way (arch_uprobe_post_xol). The program would die of it.
  */
 bool at_look_is_step(pid_t tid, const struct at_look *look);
 

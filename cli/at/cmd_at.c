@@ -375,7 +375,7 @@ static int read_state(struct at *a, pid_t tid, struct at_state *state)
 	return CLI_NO;
 }
 
-/* The first failure is told, once. The program continues all the same. */
+/* The first failure is printed, once. The program continues all the same. */
 static void flush_point(struct at *a)
 {
 	errno = 0;

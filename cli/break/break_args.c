@@ -145,7 +145,7 @@ static int optional_visit(const struct value_leaf *leaf, void *arg)
 		o->engaged = *leaf;
 	else if (path_ends(leaf->path, "._M_value") || path_ends(leaf->path, ".__val_"))
 		o->value = *leaf;
-	else if (!path_ends(leaf->path, ".__null_state_")) /* it takes the value's place */
+	else if (!path_ends(leaf->path, ".__null_state_")) /* it is where the value would be */
 		o->others++;
 	return 0;
 }
@@ -233,7 +233,7 @@ static void object_piece(struct break_values *v, struct object *o, const struct 
 	memcpy(o->bytes + p->offset, &word, p->size < 8 ? p->size : 8);
 }
 
-/* A value of Go or Rust with all that it contains. False: it is in no place that is known. */
+/* A value of Go or Rust with all that it contains. False: it is in no location that is known. */
 static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
 		       size_t n)
 {

@@ -3,9 +3,9 @@
  * break_arm.c - put breakpoints on sites: uprobes where the code has a file and the kernel permits
  * them, else hardware breakpoints, of which there are four.
  *
- * The kernel places all uprobes of one event or none, and refuses some instructions. So one site can
- * prevent thousands. The bytes tell most such sites, and one of each kind is tried: what is left is found by
- * bisection, which takes many tries. They are left out, and reported by name.
+ * The kernel accepts all uprobes of one event or none, and refuses some instructions. So one site
+ * can prevent thousands. The bytes show most such sites, and one of each kind is tried. What is
+ * left is found by bisection, which takes many tries. They are left out, and reported by name.
  */
 #include "cli/break/break_arm.h"
 
@@ -273,8 +273,8 @@ static int arm_hardware(struct arming *a)
 }
 
 /*
- * Of few sites, those that uprobes refuse have hardware breakpoints where registers are free: of the
- * processor there are four, and others may use them.
+ * Where sites are few, those that uprobes refuse get hardware breakpoints while registers are free.
+ * The processor has four, and others may use them.
  */
 static void take_registers(struct arming *a)
 {

@@ -92,7 +92,7 @@ void break_calls_enter(struct break_calls *calls, struct break_call *call)
 
 struct break_frame break_calls_frame(const struct trapline_hit *hit)
 {
-	/* Of a jump that leaves the function: the return address is still there. */
+	/* A jump that leaves the function: the return address is still there. */
 	uint64_t popped = hit->returned == TRAPLINE_RETURNED ? RETURN_POPS : 0;
 
 	return (struct break_frame){ .owner = (uint64_t)hit->tid, .depth = hit->sp - popped };

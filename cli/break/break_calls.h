@@ -47,7 +47,10 @@ struct break_frame break_calls_frame(const struct trapline_hit *hit);
 /* Removes and returns the call that has returned; NULL: it was not seen. function: its site. */
 struct break_call *break_calls_return(struct break_calls *calls, const struct break_frame *frame,
 				      uint64_t function);
-/* Calls whose return cannot be told from others by now: they stay as not returned. owner 0: all. */
+/*
+ * Calls whose return cannot be distinguished from others by now: they stay as not returned. owner
+ * 0: all.
+ */
 void break_calls_forget(struct break_calls *calls, uint64_t owner);
 /* Takes all calls that have not returned, oldest first. The caller frees each, and the array. */
 size_t break_calls_take(struct break_calls *calls, struct break_call ***out);

@@ -45,8 +45,8 @@ int break_go_arm(struct break_go *go, const struct observe *o,
 void break_go_join(struct break_go *go, const struct code_sites *sites, struct break_armed *armed);
 
 /*
- * The return instruction that a hit is on; NULL: it is a call. Calls whose return will not be seen are
- * forgotten: a later return in their place would be taken for theirs.
+ * The return instruction that a hit is on; NULL: it is a call. Calls whose return will not be seen
+ * are forgotten: a later return from the same stack slot would be taken for theirs.
  */
 const struct break_exit *break_go_exit(struct break_go *go, const struct observe *o,
 				       struct break_calls *calls, const struct trapline_hit *hit);
@@ -57,7 +57,7 @@ struct break_frame break_go_frame(struct symbols *s, const struct trapline_hit *
 /* The memory of a hit that the two need. It comes first. */
 void break_go_copies(struct break_go *go, struct symbols *s, struct hit_copies *c);
 
-/* Names the goroutine in the place of the thread's name. */
+/* Names the goroutine instead of the thread. */
 void break_go_name(struct break_go *go, struct symbols *s, struct trapline_hit *hit);
 
 void break_go_free(struct break_go *go);

@@ -39,7 +39,7 @@ int break_probe_begin(const struct observe_settings *set, struct break_probe *pr
 /* Starts the command with the agent, which waits before the first code of the program. */
 int break_probe_hold(struct break_probe *probe, struct session *r);
 
-/* Of break_probe_arm(): probe->why_not is the reason, and the process waits. */
+/* break_probe_arm() returns it: probe->why_not is the reason, and the process waits. */
 #define BREAK_PROBE_UNFIT (-1)
 /* After that: the process runs without probes. */
 void break_probe_decline(struct break_probe *probe);

@@ -154,7 +154,7 @@ static int break_find_sites(struct observe *o)
 	return status;
 }
 
-/* Go uses other registers than C, and only debug information tells for what. */
+/* Go uses other registers than C, and only debug information shows for what. */
 static int refuse_unknown_go(struct breaking *b)
 {
 	for (size_t i = 0; i < b->sites.count; i++)
@@ -179,7 +179,7 @@ static int break_begin(struct observe *o)
 	return status ? status : break_output_begin(o, &b->output, &b->sites);
 }
 
-/* A process that was started waits until its breakpoints are there, of whatever kind. */
+/* A process that was started waits until its breakpoints are there, whichever kind they are. */
 static int arm_probes_or_others(struct breaking *b, const struct trapline_event_opts *opts)
 {
 	int status = BREAK_PROBE_UNFIT;
@@ -225,7 +225,7 @@ static bool any_value_on_stack(struct breaking *b)
 	return false;
 }
 
-/* Returns of Go are hits of their own places. */
+/* Returns of Go are hits at locations of their own. */
 static void copies_of_go(struct breaking *b, struct hit_copies *c)
 {
 	c->at = HIT_COPIES_EXIT;
@@ -414,7 +414,7 @@ static void on_return(struct breaking *b, const struct trapline_hit *hit,
 	struct break_call *call = break_calls_return(
 		&b->calls, &frame, exit ? b->sites.site[exit->site].address : hit->address);
 
-	/* Of Go returns are seen even where --if or --limit left out the call. */
+	/* Returns of Go are seen even where --if or --limit left out the call. */
 	if (!call && exit)
 		b->calls.unpaired--;
 	if (!call)

@@ -146,7 +146,7 @@ static void name_of(const struct trace_report *r, uint64_t address, struct place
 		snprintf(buf, n, "%s", p->function);
 }
 
-/* The compiler's part of a function that is seldom executed is no function of its own. */
+/* The compiler's part of a function that is seldom executed is not a function of its own. */
 static bool is_cold_part(const struct place *p, const struct trace_node *node)
 {
 	const char *name = p->symbol ? p->symbol : p->function;

@@ -2,9 +2,10 @@
 /*
  * kernel_code.c - see kernel_code.h.
  *
- * A change is reported on the CPU that makes it, so each CPU has a ring. The kernel reports a change
- * while its int3 is in place (smp_text_poke_batch_finish() in arch/x86/kernel/alternative.c): before
- * that moment a thread runs the old instruction or the int3, after it the new one or the int3.
+ * A change is reported on the CPU that makes it, so each CPU has a ring. The kernel reports a
+ * change while its int3 is in place (smp_text_poke_batch_finish() in
+ * arch/x86/kernel/alternative.c). Before that moment a thread runs the old instruction or the int3,
+ * after it the new one or the int3.
  */
 #include "cli/code/kernel_code.h"
 
@@ -280,7 +281,7 @@ static void close_rings(struct kernel_code *k)
 	free(k);
 }
 
-/* False: errno tells why. A CPU that is not there is no failure. */
+/* False: errno is the reason. A CPU that is not there is no failure. */
 static bool open_ring(struct kernel_code *k, struct code_ring *ring, int cpu)
 {
 	struct perf_event_attr attr;

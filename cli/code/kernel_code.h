@@ -15,8 +15,8 @@
 struct kernel_code;
 
 /*
- * Begins the kernel's record in the log. NULL: errno tells why. Every change from then on is written, or
- * counted as lost.
+ * Begins the kernel's record in the log. NULL: errno is the reason. Every change from then on is
+ * written, or counted as lost.
  */
 struct kernel_code *kernel_code_open(FILE *log);
 /* False: the log takes no more. */

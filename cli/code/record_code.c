@@ -107,7 +107,7 @@ static int follow(const struct observe_settings *set, const struct code_sources 
 	return CLI_OK;
 }
 
-/* What the file has, as its reader counts it: it holds what arrived, and no more. */
+/* What the file has, as its reader counts it: what arrived, and no more. */
 static int say_recorded(const struct observe_settings *set)
 {
 	struct trapline_code_entry entry = { .size = sizeof(entry) };

@@ -45,7 +45,7 @@ static void put_name(FILE *f, const char *name)
 		      f);
 }
 
-/* Of other kinds the member states something else. */
+/* For other kinds the member has another meaning. */
 static uint64_t batch_of(const struct trapline_code_entry *e)
 {
 	bool is_other = e->kind == TRAPLINE_CODE_ENTRY_MAP ||

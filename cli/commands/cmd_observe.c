@@ -250,7 +250,7 @@ static uint64_t rate_of(const struct observe_settings *set)
 	return set->is_break ? 0 : RATE_WATCHED;
 }
 
-/* Who asks for no pause at all gets no rest either. */
+/* A run without any pause gets no rest either. */
 static double budget_of(const struct observe_settings *set)
 {
 	if (set->budget >= 0)
@@ -339,7 +339,7 @@ static void show_fetching(const char *text)
 		output_clear_status(&terminal);
 }
 
-/* They are options of break alone, and not told to be unknown. */
+/* They are options of break alone, and are not reported as unknown. */
 static int refuse_service(const char *command, int argc, char **argv)
 {
 	static const char *const names[] = { "--name", "--follow" };

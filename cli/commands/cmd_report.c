@@ -238,7 +238,7 @@ static int print_findings(struct settings *set, const char *path)
 	return status;
 }
 
-/* Of trapline flow: the same text or page as it prints itself. */
+/* A recording of trapline flow: the same text or page as it prints itself. */
 static int print_flow_form(const struct settings *set, const char *path, struct flow_report *flows)
 {
 	const char *form = set->as ? set->as : "text";

@@ -44,7 +44,7 @@
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000
-#define INSPECT_EVERY 5	  /* ticks */
+#define INSPECT_EVERY 5	  /* samples */
 #define STARTING_WAITS 10 /* of that length */
 #define TRY_AGAIN_NS 1000000000
 #define ARM_STEP_NS 1000000
@@ -105,7 +105,7 @@ struct throttling {
 	struct settings set;
 	struct throttle_region *region;
 	struct agent_region memory;
-	/* Of -p: the budget ends with it, however this command ends. */
+	/* The budget of -p: it ends with the command, however this command ends. */
 	int lock_fd;
 	struct inject_opened opened;
 	uint32_t count; /* of budgets; the region is the program's too, and decides nothing */
@@ -389,7 +389,7 @@ static void lift(struct throttling *th)
 	th->lifted_ns = clock_now_ns();
 }
 
-/* What was drawn; the account has no more than the threads have told it. */
+/* What was drawn; the account has no more than the threads have added. */
 static double amount_of(const struct throttling *th, const struct throttle_limit *b, uint64_t drawn)
 {
 	if (b->counter == TRAPLINE_TASK_CLOCK && th->cpu_before && !th->set.thread)

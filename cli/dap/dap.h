@@ -78,12 +78,12 @@ struct dap_point {
 	struct dap_counts counts;
 	struct dap_arm *arm; /* NULL: none */
 	struct dap_point *next;
-	/* Of code: */
+	/* a location in the code: */
 	struct code_sites sites;
 	struct signature **signature;  /* by index of sites; each may be NULL */
 	struct dap_template *template; /* NULL: the client gave no text */
 	struct dap_bound **bound;      /* by index of sites */
-	/* Of data: */
+	/* bytes of data: */
 	struct watch_expr expr;
 	struct dap_seen seen[DAP_HISTORY]; /* the oldest is overwritten */
 	uint64_t seen_count;
@@ -127,7 +127,7 @@ struct dap {
 	bool is_initialized; /* the client was */
 	bool counts_lines_from_0;
 	bool is_configured;
-	bool is_terminated; /* the client was told */
+	bool is_terminated; /* the client knows */
 	int next_id;
 	/* The process: */
 	pid_t pid; /* 0: none yet */

@@ -2,8 +2,8 @@
 /*
  * dap_arm.c - see dap_arm.h.
  *
- * The kernel places all breakpoints of an event or none. Where a batch is refused, its halves are tried,
- * until those that the kernel refuses are alone.
+ * The kernel accepts all breakpoints of an event or none. Where a batch is refused, its halves are
+ * tried, until those that the kernel refuses are alone.
  */
 #include "cli/dap/dap_arm.h"
 

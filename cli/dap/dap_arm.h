@@ -12,7 +12,7 @@
 void dap_arm_code(struct dap *d, struct dap_point **point, size_t n);
 void dap_arm_data(struct dap *d, struct dap_point *p);
 
-/* Takes the point out of its arm: the last one closes it. Its hits so far are told. */
+/* Takes the point out of its arm: the last one closes it. Its hits so far are reported. */
 void dap_arm_leave(struct dap *d, struct dap_point *p);
 
 /* No hit begins any more, and those that have begun are delivered. */

@@ -26,8 +26,7 @@ size_t dap_child_stop(struct dap *d);
 /* They end now. */
 void dap_child_end(struct dap *d);
 /*
- * The process continues without a reader: a small process reads its output in the place of this
- * one.
+ * The process continues without a reader: a small process reads its output instead of this one.
  */
 void dap_child_leave(struct dap *d);
 

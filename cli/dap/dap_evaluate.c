@@ -86,7 +86,7 @@ static bool is_command(const char *word)
 	return !strcmp(word, "watch") || !strcmp(word, "break") || !strcmp(word, "race");
 }
 
-/* The client wants another form than lines with places. */
+/* The client wants another form than lines with locations. */
 static bool wants_form(char **words, int count)
 {
 	static const char *const forms[] = { "-j", "--json", "--as", "--sarif", "-o", "--output" };
@@ -143,7 +143,7 @@ static void run_command(struct dap *d, const json_t *request, char **words, int 
 	answer(d, request, text);
 }
 
-/* False: the first word is none of the console's. */
+/* False: the first word is not one of the console's. */
 static bool run_words(struct dap *d, const json_t *request, const char *expression)
 {
 	char *text = strdup(expression);

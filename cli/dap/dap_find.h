@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* dap_find.h - from a breakpoint of the client to places in the program, before anything is armed. */
+/*
+ * dap_find.h - from a breakpoint of the client to locations in the program, before anything is
+ * armed.
+ */
 #ifndef CLI_DAP_DAP_FIND_H
 #define CLI_DAP_DAP_FIND_H
 

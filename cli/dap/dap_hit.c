@@ -301,7 +301,7 @@ enum trapline_action dap_hit(const struct trapline_hit *record)
 		else
 			high = middle;
 	}
-	/* Several breakpoints may be at one place. */
+	/* Several breakpoints may be at one location. */
 	for (; low < arm->count && arm->site[low].address == record->address; low++) {
 		if (arm->site[low].point)
 			point_hit(d, arm->site[low].point, arm->site[low].index, record);

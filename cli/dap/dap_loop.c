@@ -2,8 +2,8 @@
 /*
  * dap_loop.c - see dap_loop.h.
  *
- * One thread waits for the client, for records and for what children print. It does not wait for any of them
- * alone, so that a client that does not read, or writes half a message, holds up nothing.
+ * One thread waits for the client, for records and for what children print. It does not wait for
+ * any of them alone. So a client that does not read, or writes half a message, delays nothing.
  */
 #include "cli/dap/dap_loop.h"
 

@@ -194,7 +194,7 @@ bool dap_point_limits(struct dap_point *p)
 {
 	static const struct {
 		const char *sign;
-		int64_t skip_more; /* than the number; -2: it is no number to skip */
+		int64_t skip_more; /* than the number; -2: it is not a number to skip */
 		bool is_one;
 	} forms[] = { { ">=", -1, false },
 		      { ">", 0, false },

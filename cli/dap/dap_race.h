@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap_race.h - races that a command of the console finds, for the client: each is a group of lines,
+ * dap_race.h - races that a command of the console finds, for the client. Each is a group of lines,
  * of which two lead to the two locations, and an event traplineRace, which clients turn into
  * diagnostics.
  */

@@ -121,7 +121,7 @@ void dap_target_attach(struct dap *d, const json_t *request)
 	dap_send_refusal(&d->out, request, why);
 }
 
-/* The program and its arguments. False: one of them is no text. */
+/* The program and its arguments. False: one of them is not a text. */
 static bool words_of(const json_t *arguments, char **words)
 {
 	const json_t *args = json_object_get(arguments, "args");

@@ -44,7 +44,7 @@ struct dap_template {
 	size_t count;
 };
 
-/* Of PART_NAME: a whole parameter, or a path from one or from a global. */
+/* For PART_NAME: a whole parameter, or a path from one or from a global. */
 struct bound_part {
 	const struct signature_value *parameter;
 	bool is_place;

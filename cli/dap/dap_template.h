@@ -41,7 +41,7 @@ void dap_template_text(const struct dap_template *t, const struct dap_bound *bou
 void dap_bound_free(struct dap_bound *bound);
 void dap_template_free(struct dap_template *t);
 
-/* What memory holds now, by the type of a location that was found there. */
+/* What memory contains now, by the type of a location that was found there. */
 void dap_place_text(struct symbols *s, const struct expression_place *place, uint64_t address,
 		    char *buf, size_t n);
 

@@ -266,7 +266,7 @@ static int visit_variables(struct dap *d, struct branch b, dap_row_visitor visit
 	return result;
 }
 
-/* One that does not fit is none: a shorter one would mean another thing. */
+/* A name that does not fit is left out: a shorter one would mean another thing. */
 __attribute__((format(printf, 3, 4))) static void
 set_expression(struct dap_row *row, const struct value *of, const char *format, ...)
 {

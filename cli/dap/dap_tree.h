@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap_tree.h - variables as a tree that the client opens branch by branch: the objects of the process,
- * their source files, the variables of a file, and the members, elements and targets of each.
+ * dap_tree.h - variables as a tree that the client opens branch by branch: the objects of the
+ * process, their source files, the variables of a file, their members, elements and targets.
  *
  * Nothing is read before its branch is opened. A number stands for a branch in messages.
  */

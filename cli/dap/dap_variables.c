@@ -67,7 +67,7 @@ void dap_variables(struct dap *d, const json_t *request)
 
 	if (branch <= INT32_MAX && !dap_tree_each(d, (int)branch, number_in(arguments, "start"),
 						  number_in(arguments, "count"), row_add, rows)) {
-		/* Of an array all rows are indexed, of another thing none. */
+		/* All rows of an array are indexed; other things have no indexed row. */
 		json_t *first = json_array_get(rows, 0);
 		const char *name = json_string_value(json_object_get(first, "name"));
 		if (filter && name && !strcmp(filter, "indexed") != (name[0] == '['))

@@ -360,7 +360,7 @@ static void flow_wait(struct flow_cli *c)
 	say_why_it_ended(c);
 }
 
-/* The agent gets the lock: it tells what lies in memory, and restores the instructions. */
+/* The agent gets the lock: it knows what is in memory, and restores the instructions. */
 static void flow_leave(struct flow_cli *c)
 {
 	if (c->lock_fd == c->memory.data_fd)

@@ -25,7 +25,7 @@ struct flow_cli_settings {
 	int verbose;
 	char **command;
 	const char *program; /* for messages */
-	/* What the process gets; places are without addresses. */
+	/* What the process gets; locations are without addresses. */
 	struct flow_settings flow;
 };
 

@@ -58,7 +58,7 @@ int agent_command_check(const char *command, char *const *argv);
  */
 int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
 
-/* The same with another object of the agent's folder in its place. */
+/* The same with another object of the agent's folder instead of the agent. */
 int agent_object_start(const char *command, char *const *argv, const char *object,
 		       const char *options, pid_t *pid);
 
@@ -97,8 +97,8 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns);
 
 /*
- * The same for a call whose own time-out begins when the agent has it: an attach that is not done in the
- * time-out, or in 5 seconds, and one more second, ends.
+ * The same for a call whose own time-out begins when the agent has it. An attach that is not done
+ * in the time-out, or in 5 seconds, and one more second, ends.
  */
 void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns);
 

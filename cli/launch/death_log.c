@@ -113,7 +113,7 @@ static size_t without_ours(struct run_frame *frames, size_t count)
 	return kept;
 }
 
-/* Of the thread that is being unwound, from sp on. */
+/* the stack of the thread that is being unwound, from sp on */
 static uint8_t stack[DEATH_STACK_MAX + 4096];
 static size_t stack_length;
 
@@ -192,7 +192,7 @@ static size_t unwind_jump(const struct death_record *r, struct symbols *symbols,
 	return n + 1;
 }
 
-/* A stack begins in an object: what is behind it was no frame. */
+/* A stack begins in an object: what is behind it was not a frame. */
 static size_t without_end(struct symbols *symbols, const uint64_t *ips, size_t n)
 {
 	struct place place;

@@ -75,7 +75,7 @@ static void raise_descriptors(void)
 	is_raised = !setrlimit(RLIMIT_NOFILE, &more);
 }
 
-/* Of more than a table of them, all are passed on, and those of libraries too. */
+/* If they are more than a table has, all are passed on, and those of libraries too. */
 void inherited_note(void)
 {
 	DIR *d = opendir("/proc/self/fd");

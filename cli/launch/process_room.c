@@ -3,10 +3,11 @@
  * process_room.c - whether a process with a limit of its address space, of what it locks in memory, or of its
  * descriptors has room for a tool.
  *
- * Memory without a page counts, too. Without the question a tool fails halfway, and what it has mapped by
- * then takes the room from the program, whose next malloc(3) fails. In a process that locks all that it maps,
- * that is locked as well. The kernel does not tell other processes whether it does, but then most of it is locked. An
- * event takes a descriptor in each thread: it has a high number, for the low ones are the program's, which may count on all of them.
+ * Memory without a page counts, too. Without the question a tool fails halfway, and what it has
+ * mapped by then takes the room from the program, whose next malloc(3) fails. In a process that
+ * locks all that it maps, that is locked as well. The kernel does not show other processes whether
+ * it does, but then most of it is locked. An event takes a descriptor in each thread: it has a high
+ * number, for the low ones are the program's, which may count on all of them.
  */
 #include "cli/launch/process_room.h"
 
@@ -25,7 +26,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */
-/* Of flow or heap in a thread, at most: src/flow/flow_watch.c, src/heap/heap_watch.c. */
+/* What flow or heap take in a thread, at most: src/flow/flow_watch.c, src/heap/heap_watch.c. */
 #define EVENTS 5u
 
 /*
@@ -47,8 +48,8 @@ struct kind {
 };
 
 /*
- * prlimit(2) tells nothing of a process of another user to a root without CAP_SYS_RESOURCE. UINT64_MAX: there is
- * none, or that is not known.
+ * prlimit(2) shows nothing of a process of another user to a root without CAP_SYS_RESOURCE.
+ * UINT64_MAX: there is none, or that is not known.
  */
 static uint64_t limit_of(pid_t pid, const char *name, bool is_hard)
 {
@@ -65,7 +66,7 @@ static uint64_t limit_of(pid_t pid, const char *name, bool is_hard)
 
 		if (strncmp(line, name, strlen(name)))
 			continue;
-		/* "unlimited" is no number */
+		/* "unlimited" is not a number */
 		if (sscanf(values, "%" SCNu64 " %" SCNu64, &limits[0], &limits[1]) < 1)
 			sscanf(values, " unlimited %" SCNu64, &limits[1]);
 	}

@@ -66,7 +66,7 @@ enum program_state program_state(pid_t pid);
 bool program_is_translated(pid_t pid);
 #define PROGRAM_TRANSLATED_REMEDY \
 	"it runs under valgrind, which executes a translation of its code; start it without valgrind"
-/* Of this command, which reads /proc. */
+/* The root of this command, which reads /proc. */
 #define PROGRAM_FILES_REMEDY \
 	"this command cannot open more files; raise its limit of descriptors (ulimit -n)"
 /* Why no code can be loaded into a process, and the number for that; NULL: nothing speaks against it. */

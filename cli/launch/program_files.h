@@ -2,8 +2,8 @@
 /*
  * program_files.h - whether two processes map the same files.
  *
- * What a search found in the files of one program holds for the next one with the same files, and a build runs
- * the same few programs a thousand times.
+ * What a search found in the files of one program is true for the next one with the same files. A
+ * build runs the same few programs a thousand times.
  */
 #ifndef CLI_LAUNCH_PROGRAM_FILES_H
 #define CLI_LAUNCH_PROGRAM_FILES_H

@@ -124,7 +124,7 @@ static int note_status(pid_t tid, int status)
 	t->signal = 0;
 	if (EVENT(status))
 		note_event(t, EVENT(status));
-	/* A process that job control stops is continued: it cannot be told apart later. */
+	/* A process that job control stops is continued: it cannot be recognised later. */
 	else if (!is_first && !ptrace(PTRACE_GETSIGINFO, tid, NULL, &info))
 		t->signal = WSTOPSIG(status);
 	return EVENT(status);
@@ -172,7 +172,10 @@ static void stop_all(void)
 
 #define REFUSED_MAX 1024
 
-/* To read the names of a program takes up to seconds, in which it is held: once for the same files. */
+/*
+ * To read the names of a program takes up to seconds, in which the program is stopped: once for the
+ * same files.
+ */
 static bool is_the_one(pid_t pid, bool (*is_wanted)(pid_t pid, void *arg), void *arg)
 {
 	static uint64_t refused[REFUSED_MAX];
@@ -242,7 +245,7 @@ int start_search(pid_t command, bool (*is_wanted)(pid_t pid, void *arg), void *a
 }
 
 /*
- * One in vfork() stops when its child lets it go, and then it is let go too. A SIGSTOP of Trapline
+ * One in vfork() stops when its child releases it, and is continued then. A SIGSTOP of Trapline
  * that was on its way is taken out first.
  */
 static void tend(pid_t tid, int status)

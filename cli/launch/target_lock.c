@@ -2,8 +2,9 @@
 /*
  * target_lock.c - see target_lock.h.
  *
- * The lock is on /proc/PID/task/PID/mem: to open it takes the right to trace the process, so no stranger can
- * hold it, and it goes with the command. (That on /proc/PID/mem is for the moments of a call: inject_thread.h.)
+ * The lock is on /proc/PID/task/PID/mem. To open it takes the right to trace the process, so no
+ * stranger can lock it, and it ends with the command. (That on /proc/PID/mem is for the moments of
+ * a call: inject_thread.h.)
  */
 #include "cli/launch/target_lock.h"
 
@@ -89,7 +90,7 @@ static void find_tool(struct other *o)
 			set_use(o, i);
 }
 
-/* Who has the lock is in a line of /proc/locks, by the number of the file. */
+/* The command that has the lock is in a line of /proc/locks, by the number of the file. */
 static pid_t find_holder(int fd)
 {
 	FILE *f = fopen("/proc/locks", "re");

@@ -14,7 +14,7 @@
 int hit_memory_read(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
 		    size_t n, bool *is_later);
 
-/* What values lead to is that of the hit, until the end, which tells whether some of it is not. */
+/* What values lead to is that of the hit, until the end, which shows whether some of it is not. */
 void hit_memory_begin(struct symbols_copies *copies, struct symbols *s,
 		      const struct trapline_hit *hit);
 bool hit_memory_end(struct symbols_copies *copies, struct symbols *s);

@@ -113,7 +113,7 @@ void last_keep(struct last *l, struct output *to)
 		drop_oldest(l);
 }
 
-/* A terminal acts on some of what is not ASCII, and a value may hold any text. */
+/* A terminal acts on some of what is not ASCII, and a value may be any text. */
 static void put_json(FILE *f, char *json, size_t n)
 {
 	for (size_t i = 0; isatty(stream_fd(f)) && i < n; i++)

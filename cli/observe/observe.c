@@ -231,8 +231,8 @@ static void release(struct observe *o)
 }
 
 /*
- * One event whose records are hits, with BPF that can stop the process. Calls count at their return, and
- * objects and chunks after a look at their place.
+ * One event whose records are hits, with BPF that can stop the process. Calls count at their
+ * return, and objects and chunks after an inspection of their location.
  */
 static bool is_exact(const struct observe *o)
 {

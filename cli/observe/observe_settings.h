@@ -44,7 +44,7 @@ struct observe_settings {
 	int debuginfod;
 	const char *output;
 	const char *record; /* NULL: no recording */
-	/* Of watch: */
+	/* for watch: */
 	const char *expr;  /* the EXPR in question, one of operands */
 	const char *from;  /* the function that objects come through; NULL: EXPR is in memory now */
 	const char *until; /* where objects end; NULL: not given */
@@ -55,7 +55,7 @@ struct observe_settings {
 	const char *on;
 	int kernel;
 	int at_writers;
-	/* Of break: */
+	/* for break: */
 	int args;
 	int ret;
 	int inlined;

@@ -6,7 +6,7 @@
 #include "cli/observe/observe.h"
 #include "report/lang/condition_names.h"
 
-#define KNOWN_HITS 100 /* so many tell which kind of site is hit how often */
+#define KNOWN_HITS 100 /* from this many hits on it is known which kind of site is hit how often */
 
 /* Above what was seen in emulated machines. */
 static const double price_guess[COST_KINDS] = {
@@ -68,7 +68,7 @@ void price_measure(struct observe *o)
 		price_ns(o, COST_HARDWARE);
 }
 
-/* Of a uprobe: sites of both kinds are weighted by the hits that were printed. */
+/* For a uprobe, sites of both kinds are weighted by the hits that were printed. */
 static double uprobe_ns(const struct observe *o)
 {
 	const struct run_calls_end *sites = o->calls_end;

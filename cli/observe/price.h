@@ -16,7 +16,7 @@ struct price {
 
 /* Measured once, which takes some milliseconds. Negative: it could not be measured. */
 double price_ns(struct observe *o, enum cost_kind kind);
-/* Of a call that the condition of a probe rejects. */
+/* What a call costs that the condition of a probe rejects. */
 double price_of_rejection(struct observe *o);
 /* Measures what the run uses. */
 void price_measure(struct observe *o);

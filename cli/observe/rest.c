@@ -2,9 +2,9 @@
 /*
  * rest.c - see rest.h.
  *
- * The share is income, and each hit is paid from it. A run in debt rests until it can pay for a turn. What
- * a turn costs beyond its income is paid by the next rest, so the share holds over the run, however
- * late a look comes.
+ * The share is income, and each hit is paid from it. A run in debt rests until it can pay for a
+ * turn. What a turn costs beyond its income is paid by the next rest. So the share is right over
+ * the run, however late an inspection is.
  */
 #include "cli/observe/rest.h"
 

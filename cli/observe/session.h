@@ -35,7 +35,7 @@ struct session {
 	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
 	const char *enough; /* the reason for that; NULL: the limit was reached */
-	/* Instead of start_command(), which holds the command by tracing it. NULL: that. */
+	/* Replaces start_command(), which stops the command by tracing it. NULL: that. */
 	int (*hold)(void *arg);
 	/* Instead of start_go(): the command continues. NULL: that. */
 	void (*go)(void *arg);

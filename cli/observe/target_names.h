@@ -38,7 +38,10 @@ struct target_names {
 	uint64_t hit_ns; /* of the last hit */
 };
 
-/* Of the first process and its names. name: of processes that may begin later, or NULL. No rights: no records. */
+/*
+ * The first process and its names. name: of processes that may begin later, or NULL. No rights: no
+ * records.
+ */
 void target_names_open(struct target_names *n, struct symbols *first, pid_t pid, const char *name);
 /* After target_name_close() of all processes. */
 void target_names_close(struct target_names *n);
@@ -46,8 +49,8 @@ void target_names_close(struct target_names *n);
 void target_names_add(struct target_names *n, pid_t pid);
 
 /*
- * The names for a hit, which is not older than those before. NULL: its process is not known by records. They are
- * valid until the next call; strings of places stay.
+ * The names for a hit, which is not older than those before. NULL: its process is not known by
+ * records. They are valid until the next call; strings of locations stay.
  */
 struct symbols *target_names_of(struct target_names *n, const struct trapline_hit *hit,
 				struct target_name *name);

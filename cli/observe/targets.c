@@ -202,7 +202,7 @@ static void choose_symbols(struct targets *t, struct target_process *p,
 	/* It was ending while its map was read, or has had libraries of its own. */
 	p->symbols = may_be_alike ? t->first : t->nameless;
 	t->without_names += !may_be_alike;
-	/* The file that holds the hit is where the distance states. */
+	/* The file that contains the hit is at the distance. */
 	if (!may_be_alike && t->own_count < TARGETS_SYMBOLS_MAX &&
 	    !symbols_open_like(t->first, hit->ip, hit->ip - hit->address, &p->symbols))
 		t->own[t->own_count++] = p->symbols;

@@ -171,7 +171,7 @@ void targets_note_other_files(const struct observe_settings *set)
 		 others, set->pids.count, others == 1 ? "s" : "", set->pids.pid[0], name, other);
 }
 
-/* A wait must not end with a refusal: a uprobe of this command itself tells. */
+/* A wait must not end with a refusal: a uprobe of this command itself shows whether they work. */
 static int check_uprobes(const struct observe_settings *set)
 {
 	TRAPLINE_OPTS(event, opts);

@@ -37,7 +37,7 @@ static void plan_describe(struct symbols *s, struct patch_step *step)
 			 step->found.module ? step->found.module : "?");
 }
 
-/* A function of the process may take the place of the new one: the loader binds names to the first. */
+/* A function of the process may hide the new one: the loader binds names to the first. */
 static int plan_check_binding(struct symbols *s, const struct patch_plan *plan,
 			      const struct patch_step *step)
 {
@@ -244,7 +244,7 @@ int patch_plan_make(const struct patch_settings *set, struct symbols *s, struct 
 	int status = plan.steps ? plan_steps(set, s, &plan) : plan_wrong(&plan, "out of memory");
 	if (!status && patch_scope_check(s, plan.object, why, sizeof(why)))
 		status = plan_wrong(&plan, why);
-	/* Notes are of a plan that holds: a refusal is one line. */
+	/* A plan that can be done has notes: a refusal is one line. */
 	for (size_t i = 0; i < plan.count && !status; i++)
 		if (plan.steps[i].record->kind == TRAPLINE_PATCH_RECORD_FUNCTION)
 			plan_note_copies(&plan.steps[i]);

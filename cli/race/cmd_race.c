@@ -47,7 +47,7 @@
 #define SURE_AFTER_NS 2000000000u
 #define GIVEN_NS 10000000000u /* to a run in progress when the time is over, at least */
 #define KILL_AFTER_NS 2000000000u
-/* Each look at records, and the last one, take at most so long. */
+/* Each inspection of the records takes at most this long, and so does the last one. */
 #define READ_FOR_NS 200000000u
 #define READ_AT_END_NS 600000000u
 /* A run without stalls is a hang after so much, or so many times the longest run. */
@@ -74,7 +74,7 @@ struct race_cli {
 	uint64_t reached;    /* sites, at the end of the last run */
 	uint64_t still_runs; /* since that was another number */
 	struct race_vary vary;
-	/* Of each value of the first variable: which sites matter in a run depends on it. */
+	/* For each value of the first variable: which sites matter in a run depends on it. */
 	struct race_focus focus[RACE_VALUES_MAX];
 	uint64_t run_ns; /* when this run began */
 	struct race_hang hang;
@@ -198,7 +198,7 @@ static void show_progress(struct race_cli *c)
 			sites, sites == 1 ? "" : "s", races, races == 1 ? "" : "s");
 }
 
-/* Of the run in progress. */
+/* The focus of the run in progress. */
 static struct race_focus *focus_of(struct race_cli *c)
 {
 	return &c->focus[c->vary.count ? c->vary.variables[0].at : 0];

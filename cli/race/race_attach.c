@@ -84,7 +84,7 @@ static int check_process(pid_t pid)
 }
 
 /*
- * A copy of the descriptor that the process names, if it is of a pipe without a name: such a pipe
+ * A copy of the descriptor that the process names, if it is of a pipe without a name. Such a pipe
  * can be opened once more without any effect on others, no matter what the process means by the
  * number.
  */
@@ -122,7 +122,7 @@ static void hold_pipe(struct race_run *run)
 	close(copy);
 }
 
-/* Of the process: who started it, which decides who may send it a signal. */
+/* The user that started the process, which decides what may send it a signal. */
 static uid_t user_of(pid_t pid)
 {
 	char text[128];

@@ -26,7 +26,7 @@ struct race_hang {
 	uint64_t longest_ns; /* of the runs that ended by themselves */
 	uint64_t runs;	     /* those */
 	uint64_t cuts;	     /* in a row: the limits double with each */
-	/* Of this run. */
+	/* the state of this run */
 	uint64_t began_ns;
 	uint64_t looked_ns;
 	uint64_t cpu_ns; /* as it was then */
@@ -37,7 +37,7 @@ struct race_hang {
 };
 
 void race_hang_begin(struct race_hang *h, uint64_t now_ns);
-/* Of the process pid, which trapline started, and those that it started. */
+/* The process pid, which trapline started, and those that it started. */
 enum race_hang_why race_hang_look(struct race_hang *h, const struct race_region *region, pid_t pid,
 				  uint64_t now_ns);
 /* The run has ended: by itself, or since it was cut. */

@@ -29,7 +29,7 @@
 #define TICKS_PART 5u /* of the budget */
 #define TICK_LEAST_NS 251000u
 #define TICK_MOST_NS 100000000u
-#define TICK_ODD_PART 181u /* not a multiple of the tick of the scheduler */
+#define TICK_ODD_PART 181u /* not a multiple of the period of the scheduler */
 #define TICK_FAST_PRICES 40u
 #define YOUNG_NS 100000000u
 #define YOUNG_REST_NS 900000000u /* a build starts one after the other */
@@ -225,7 +225,7 @@ static uint64_t tick_period_ns(const struct race_run *run)
 	return period > TICK_MOST_NS ? TICK_MOST_NS : period;
 }
 
-/* Of a young process, which may not live long. */
+/* The period of the samples for a young process, which may not live long. */
 static uint64_t fast_period_ns(const struct race_run *run)
 {
 	uint64_t period = run->ticks.price_ns * TICK_FAST_PRICES;

@@ -20,10 +20,10 @@ struct race_run {
 	struct race_ticks ticks;
 	struct race_cpus cpus;
 	struct race_members members;
-	uint64_t began;		/* the command of this run, in ticks since the machine started */
+	uint64_t began; /* the command of this run, in clock ticks since the machine started */
 	uint64_t fast_until_ns; /* samples come more often: processes have begun */
 	uint64_t known_processes;
-	/* Of a process that ran already: */
+	/* for a process that ran already: */
 	int memory_fd;
 	int hangup_fd; /* the process gets a signal when this is closed: see record/race_region.h; -1: none */
 	uint64_t probe;		     /* is mapped as long as it is the same program */

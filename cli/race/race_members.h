@@ -2,9 +2,9 @@
 /*
  * race_members.h - which processes are of the run?
  *
- * The processes state themselves who they are, in memory that each of them can write. What trapline
- * does to a process, by its number, needs better evidence: the kernel states that the process maps
- * the memory of this run. Only a process that was started or forked within the run can.
+ * The processes report their own number, in memory that each of them can write. What trapline does
+ * to a process, by its number, needs better evidence: the kernel states that the process maps the
+ * memory of this run. Only a process that was started or forked within the run can.
  */
 #ifndef CLI_RACE_MEMBERS_H
 #define CLI_RACE_MEMBERS_H
@@ -18,7 +18,7 @@
 
 struct race_member {
 	pid_t pid;
-	uint64_t start; /* in ticks since the machine started: another process has another one */
+	uint64_t start; /* in clock ticks since the machine started: another process has another one */
 };
 
 struct race_members {
@@ -44,11 +44,11 @@ bool race_members_add(struct race_members *m, pid_t pid);
 /* pid may be any number. */
 bool race_members_have(const struct race_members *m, pid_t pid);
 /*
- * Sends a signal to a process that is of the run and did not begin before since, in ticks; it cannot
- * reach another one that has the number by then. pid may be any number.
+ * Sends a signal to a process that is of the run and did not begin before since, in
+ * clock ticks. It cannot reach another one that has the number by then. pid may be any number.
  */
 void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since, int signal);
-/* When a process began, in ticks since the machine started; 0: there is none. */
+/* When a process began, in clock ticks since the machine started; 0: there is none. */
 uint64_t race_member_start(pid_t pid);
 
 #endif

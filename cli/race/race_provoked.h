@@ -2,7 +2,7 @@
 /*
  * race_provoked.h - how the runs of a sweep ended, beside runs without stalls.
  *
- * The first run that fails is followed by some without the agent: what they do too is no find.
+ * The first run that fails is followed by some without the agent: what these do too is not a find.
  */
 #ifndef RACE_PROVOKED_H
 #define RACE_PROVOKED_H

@@ -2,8 +2,8 @@
 /*
  * race_vary.h - `trapline race --vary`: runs of a sweep that differ in the environment.
  *
- * How a loop is shared out, and with that which races there are, depends on the number of threads
- * and the like: what OMP_NUM_THREADS=4 never shows is plain with 36.
+ * How a loop is shared out depends on the number of threads and the like, and so do the races that
+ * there are. What OMP_NUM_THREADS=4 never shows is plain with 36.
  */
 #ifndef RACE_VARY_H
 #define RACE_VARY_H

@@ -22,7 +22,7 @@ struct watch_expr {
 	struct value_view view; /* type NULL: not known */
 	bool is_shared;		/* other processes may write it, so an old value is not known */
 	bool is_in_parts;	/* in several debug registers: a hit has one part */
-	pid_t tid;		/* whose thread-local variable it is; 0: it is none */
+	pid_t tid;		/* whose thread-local variable it is; 0: it is not one */
 	char through[200];	/* the pointers of the path with their values; empty: none */
 };
 

@@ -61,7 +61,7 @@ struct object {
 
 #define UNWINDERS_MAX 64
 
-/* Of FUNC:VARIABLE; see watch_frames.h. */
+/* for FUNC:VARIABLE; see watch_frames.h. */
 struct object_frames {
 	bool are; /* the objects are frames */
 	struct object_point returns;

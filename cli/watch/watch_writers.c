@@ -101,7 +101,7 @@ static int learn(struct writers *w)
 	return status;
 }
 
-/* What the bytes hold, as the type has it, and what they will hold. */
+/* What the bytes contain, as the type has it, and what they will contain. */
 static void value_text(const struct writers *w, const char *bytes, char *out, size_t n)
 {
 	const struct type *t = w->expr.view.type;
@@ -129,7 +129,10 @@ static bool is_word(char c)
 	       c == '_';
 }
 
-/* A name at the store: those of the watch are told by the store, and constants of the type are numbers. */
+/*
+ * A name at the store: those of the watch are known by the store, and constants of the type are
+ * numbers.
+ */
 static bool replace(const struct writers *w, const struct code_store *store, const char *name,
 		    struct text *out)
 {
@@ -162,7 +165,7 @@ static bool replace(const struct writers *w, const struct code_store *store, con
 	return true;
 }
 
-/* A member or a part of a scope is no name of its own. */
+/* A member or a part of a scope is not a name of its own. */
 static bool is_part(const char *start, const char *at)
 {
 	while (at > start && at[-1] == ' ')
@@ -357,7 +360,7 @@ static void arguments_of(const struct writers *w, const char *condition, struct 
 	add_number(a, "--pid=", (uint64_t)w->set->pid, "");
 	add_argument(a, "--mechanism=probe", NULL);
 	pass_options(w->set, a);
-	/* One that is always true rejects nothing, and is none. */
+	/* One that is always true rejects nothing, and is left out. */
 	if (w->count > 1 || w->set->condition || *w->writer[0].store.reaches)
 		add_argument(a, "--if=", condition);
 	for (size_t i = 0; i < w->count; i++) {
@@ -451,7 +454,7 @@ static const char *option_against(const struct observe_settings *set)
 				NULL;
 }
 
-/* A number of one register, whose value a store of an integer can tell. */
+/* A number of one register, if a store of an integer shows its value. */
 static int check_expr(const struct writers *w)
 {
 	const struct value_view *v = &w->expr.view;

@@ -3,8 +3,8 @@
  * code_ifunc.c - implementations that the loader chose.
  *
  * memcpy() of the C library is a symbol whose address is that of a resolver, which ran once. What
- * it chose is in the tables of those who call it: a slot for the symbol's name in other
- * objects, or one for the resolver itself. A slot that is not bound yet leads into another object.
+ * it chose is in the tables of its callers: a slot for the symbol's name in other objects, or one
+ * for the resolver itself. A slot that is not bound yet leads into another object.
  */
 #include "report/code/code_sites_priv.h"
 

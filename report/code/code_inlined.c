@@ -45,7 +45,7 @@ struct inlined_names {
 	struct inlined_name *name; /* sorted */
 	size_t count;
 	size_t room;
-	bool has_others; /* that are no plain names */
+	bool has_others; /* that are not plain names */
 };
 
 static bool was_inlined(Dwarf_Die *die)

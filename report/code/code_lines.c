@@ -43,12 +43,15 @@ struct code_lines {
 	size_t room;
 	struct line_unit *unit;
 	size_t unit_count;
-	/* Of the unit that is read: whether the file of a row is wanted, which is asked once a file. */
+	/*
+	 * In the unit that is read: whether the file of a row is wanted, which is asked once a
+	 * file.
+	 */
 	const char *last_file;
 	size_t last_shared;
 };
 
-/* The innermost function or inlined copy at a place. */
+/* The innermost function or inlined copy at a location. */
 static Dwarf_Off scope_of(Dwarf_Die *cu, Dwarf_Addr pc)
 {
 	Dwarf_Die die;

@@ -393,7 +393,7 @@ struct near_search {
 	size_t kept_count;
 };
 
-/* Of `void net::Conn::open(int)` the last part, as the debug information has it. */
+/* The last part of `void net::Conn::open(int)`, as the debug information has it. */
 static void near_add_mangled(struct near_search *near, const char *symbol)
 {
 	char plain[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* code_sites_priv.h - what the files that find places in code share. */
+/* code_sites_priv.h - what the files that find locations in code share. */
 #ifndef CODE_SITES_PRIV_H
 #define CODE_SITES_PRIV_H
 
@@ -48,7 +48,7 @@ int code_lines_find(struct code_lines *l, int line, struct code_sites *out, char
 uint64_t code_ifunc_target(struct symbols *s, Dwfl_Module *mod, uint64_t resolver,
 			   const char *name);
 
-/* Where the function begins that holds address, by its symbol; 0: none. */
+/* Where the function begins that contains address, by its symbol; 0: none. */
 uint64_t code_function_start(struct symbols *s, uint64_t address, uint64_t *size);
 
 #endif

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 /*
- * pc is in a copy of instructions, which ends with a jump behind the originals: where it would be without the
- * copy. code: n bytes from pc on. 0: it is no such copy.
+ * pc is in a copy of instructions, which ends with a jump behind the originals: where it would be
+ * without the copy. code: n bytes from pc on. 0: it is not such a copy.
  */
 uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc);
 

@@ -80,7 +80,7 @@ static bool source_names_atomic(const char *text)
 	return names_volatile(text);
 }
 
-/* The first character that is none of space, and the last; '\0' in an empty line. */
+/* The first character that is not a space, and the last; '\0' in an empty line. */
 static void ends_of(const char *line, char *first, char *last)
 {
 	*first = '\0';

@@ -28,7 +28,7 @@ enum source_says source_statement_says(const char *statement);
 bool source_uses_atomic_macro(FILE *stream, const char *statement);
 
 /*
- * Might the access be made by a macro? For a call whose arguments name something this cannot be told
+ * Might the access be made by a macro? For a call whose arguments name something this is not known
  * from the text.
  */
 bool source_may_hide_access(const char *statement);
@@ -36,7 +36,7 @@ bool source_may_hide_access(const char *statement);
 /* The next name in the text, of n characters; NULL: none. */
 const char *source_next_name(const char *text, size_t *n);
 
-/* What a statement stores, as far as it can be told without the rest of the language. */
+/* What a statement stores, as far as it is known without the rest of the language. */
 struct source_store {
 	bool is_assignment; /* =, +=, ++ and the like, and no assembler */
 	bool is_constant;   /* what is assigned is a number or a word in capitals */

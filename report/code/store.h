@@ -18,8 +18,9 @@ struct code_store {
 
 /*
  * The store that ends at `end` and writes len bytes at address. before is the text of what they
- * hold, such as "*(u64 *)4711". 0; -ENOENT: the instruction before `end` is not known; -EOPNOTSUPP:
- * its value or its location is no expression of numbers in registers, and *why is the reason.
+ * contain, such as "*(u64 *)4711". 0; -ENOENT: the instruction before `end` is not known.
+ * -EOPNOTSUPP: its value or its location is not an expression of numbers in registers, and *why is
+ * the reason.
  */
 int code_store_find(struct symbols *s, uint64_t end, uint64_t address, size_t len,
 		    const char *before, struct code_store *out, const char **why);

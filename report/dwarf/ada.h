@@ -6,7 +6,7 @@
 #include "report/dwarf/symbols_priv.h"
 
 /*
- * The name as the source has it, in buf; NULL: the object is not Ada's, or the code at the address is of another
+ * The name as the source has it, in buf. NULL: the object or the code at the address is of another
  * language, or the name is one of the compiler's own.
  */
 const char *ada_name(struct symbols *s, Dwfl_Module *mod, uint64_t address, const char *symbol,

@@ -2,9 +2,9 @@
 /*
  * debuginfod.h - debug information from the servers of DEBUGINFOD_URLS, for files that have none here.
  *
- * libdw asks them by build id, if libdebuginfod is installed. The answer is data that a stranger may
- * have made, so a process of root asks only if it was told to. All questions of a run together take
- * at most a minute.
+ * libdw asks them by build id, if libdebuginfod is installed. The answer is data that a stranger
+ * may have made, so a process of root asks only if it has the option. All questions of a run
+ * together take at most a minute.
  */
 #ifndef REPORT_DWARF_DEBUGINFOD_H
 #define REPORT_DWARF_DEBUGINFOD_H

@@ -58,7 +58,7 @@ static demangler demangler_get(void)
 	return function;
 }
 
-/* Rust ends a name in a hash, `r::Acc::pay::h72ed9ad04461900f`, which no one would type. */
+/* Rust ends a name in a hash, `r::Acc::pay::h72ed9ad04461900f`, which users do not type. */
 static void cut_rust_hash(char *name)
 {
 	size_t n = strlen(name);
@@ -71,7 +71,7 @@ static void cut_rust_hash(char *name)
 	demangle_rust_escapes(name);
 }
 
-/* `name[abi:cxx11](int)`: that it returns the new std::string. No one would type that either. */
+/* `name[abi:cxx11](int)`: that it returns the new std::string. Users do not type that either. */
 static void cut_abi_tags(char *name)
 {
 	char *tag;
@@ -127,7 +127,7 @@ static void run_server(demangler demangle, int fd)
 	if (dup2(fd, STDIN_FILENO) < 0 || close_range(STDIN_FILENO + 1, ~0u, 0))
 		_exit(1);
 	isolate_enter(SERVER_BYTES, RLIM_INFINITY);
-	/* The thread that starts it may end before the command. Its socket tells the end. */
+	/* The thread that starts it may end before the command. Its socket shows the end. */
 	prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	serve(demangle);
 }

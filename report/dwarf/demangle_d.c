@@ -25,7 +25,7 @@ struct d_name {
 	size_t length;
 	unsigned int steps;
 	unsigned int depth;
-	bool is_quiet; /* what is read is no part of the name */
+	bool is_quiet; /* what is read is not a part of the name */
 	bool is_bad;
 };
 
@@ -285,7 +285,7 @@ static bool d_around(struct d_name *d, const char *text)
 	return put_text(d, text) && d_type(d) && put_text(d, ")");
 }
 
-/* Types whose words would be long are told as `...`, in which nothing is read wrong. */
+/* Types whose words would be long are printed as `...`, in which nothing is read wrong. */
 static bool d_in_short(struct d_name *d, char kind)
 {
 	bool was_quiet = d->is_quiet;

@@ -30,7 +30,7 @@ struct rust_name {
 struct rust_word {
 	const char *text;
 	size_t length;
-	uint64_t number; /* that tells words of the same text apart */
+	uint64_t number; /* that distinguishes words of the same text */
 };
 
 static void rust_path(struct rust_name *r);
@@ -239,7 +239,7 @@ static void as_trait(struct rust_name *r)
 	say(r, ">");
 }
 
-/* The method of a type that is no path, as in <[u8]>::len. */
+/* The method of a type that is not a path, as in <[u8]>::len. */
 static void inherent(struct rust_name *r)
 {
 	bool is_path = strchr("CMXYNIB", r->text[r->at]) != NULL;

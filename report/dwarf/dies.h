@@ -55,9 +55,9 @@ void die_qualified(Dwarf_Die *die, char *buf, size_t n);
 const char *die_last_part(const char *name);
 
 /*
- * The functions, inlined copies and blocks that hold an address in the file, outermost first: at most
- * DIE_SCOPES_MAX. Returns how many. libdw's dwarf_getscopes() calls itself for each block within a
- * block, as deep as the debug information has it.
+ * The functions, inlined copies and blocks that contain an address in the file, outermost first: at
+ * most DIE_SCOPES_MAX. Returns how many. libdw's dwarf_getscopes() calls itself for each block
+ * within a block, as deep as the debug information has it.
  */
 #define DIE_SCOPES_MAX 256
 int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dynamic.h - what the dynamic linker made of a variable that debug information or a symbol table
- * places: another object's copy may run in its place, or the same file is loaded several times.
+ * has. Another object's copy may be used instead, or the same file is loaded several times.
  */
 #ifndef REPORT_DWARF_DYNAMIC_H
 #define REPORT_DWARF_DYNAMIC_H

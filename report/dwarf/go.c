@@ -187,7 +187,7 @@ int symbols_is_go(struct symbols *s, uint64_t address)
 	return mod && go_is(s, mod);
 }
 
-/* The function that holds an address; false: none. */
+/* The function that contains an address; false: none. */
 static bool find_function(const struct go_table *t, uint64_t address, uint64_t *out)
 {
 	uint64_t pc = address - t->text;

@@ -13,14 +13,16 @@
 /* Function, offset, file and line. False: no function of such a table is there. */
 bool go_place(struct symbols *s, Dwfl_Module *mod, uint64_t address, struct place *out);
 
-/* Each function, unless the module has symbols that tell the same. As symbols_walk(). */
+/* Each function, unless the module has symbols that show the same. As symbols_walk(). */
 int go_walk(struct symbols *s, Dwfl_Module *mod, symbol_visitor visit, void *arg);
 
 /* Is the object a Go program, and has it a table that can be read? */
 bool go_is(struct symbols *s, Dwfl_Module *mod);
 bool go_has_names(struct symbols *s, Dwfl_Module *mod);
 
-/* The function that holds address: its start and its size with what pads it. False: not known. */
+/*
+ * The function that contains address: its start and its size with what pads it. False: not known.
+ */
 bool go_function(struct symbols *s, Dwfl_Module *mod, uint64_t address, uint64_t *start,
 		 uint64_t *size);
 

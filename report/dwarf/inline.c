@@ -15,7 +15,7 @@
 
 #define FRAMES_MAX 16
 
-/* Looked up once for each address: a hot place is in every stack. */
+/* Looked up once for each address: a hot location is in every stack. */
 struct cached_frames {
 	uint64_t address;
 	size_t count;

@@ -116,8 +116,8 @@ uint64_t code_entry(struct symbols *s, uint64_t function)
 }
 
 /*
- * As arch/x86/kernel/uprobes.c has it: nops as compilers write them, push of a register, and
- * near branches to a fixed place without an operand-size prefix. Seen to hold by timing each.
+ * As arch/x86/kernel/uprobes.c has it: nops as compilers write them, push of a register, and near
+ * branches to a fixed target without an operand-size prefix. Timing each showed that this is true.
  */
 bool code_is_emulated(struct symbols *s, uint64_t address)
 {

@@ -11,7 +11,8 @@
 
 /*
  * Where to break on a function: after its landing pad (endbr64), which the kernel would have to
- * single-step, or behind what a Go function does again after its stack has grown. No register or stack memory has changed there, so arguments are in their places.
+ * single-step. In Go, it is behind what the function does again after its stack has grown. No
+ * register or stack memory has changed there, so arguments are where they were.
  */
 uint64_t code_entry(struct symbols *s, uint64_t function);
 
@@ -30,7 +31,7 @@ unsigned int code_uprobe_refusal(struct symbols *s, uint64_t address);
 
 /*
  * Does an instruction begin at address? Decoded from the start of its function on. 1 yes, 0 no;
- * -ENOENT: no known function holds it, so nobody can tell.
+ * -ENOENT: no known function contains it, so it is unknown.
  */
 int code_is_boundary(struct symbols *s, uint64_t function, uint64_t address);
 

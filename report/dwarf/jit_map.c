@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define ROWS_MAX 2000000u
-#define BACK_MAX 16 /* rows that begin at or before an address and may hold it */
+#define BACK_MAX 16 /* rows that begin at or before an address and may contain it */
 #define READ_AGAIN_NS 500000000u
 
 struct jit_row {

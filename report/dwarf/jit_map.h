@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jit_map.h - names of code that a runtime made while it ran, by the file that it writes for perf(1):
- * /tmp/perf-PID.map, a line `START SIZE NAME` for each piece of code; or by what it has for gdb.
+ * jit_map.h - names of code that a runtime made while it ran. They come from the file that it
+ * writes for perf(1), /tmp/perf-PID.map, with a line `START SIZE NAME` for each piece of code; or
+ * from what it has for gdb.
  */
 #ifndef REPORT_DWARF_JIT_MAP_H
 #define REPORT_DWARF_JIT_MAP_H

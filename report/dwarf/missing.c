@@ -22,7 +22,7 @@
 #endif
 #define DPKG_QUERY "/usr/bin/dpkg-query"
 
-/* Of a build id, which has 20 bytes most often. */
+/* The path for a build id, which has 20 bytes most often. */
 static void missing_debug_file(const unsigned char *id, size_t bytes, char *buf, size_t n)
 {
 	size_t used = (size_t)snprintf(buf, n, "/usr/lib/debug/.build-id/");
@@ -129,7 +129,7 @@ static uint32_t missing_compression(Elf *elf)
 	return 0;
 }
 
-/* Of the file itself, or of the one that its symbols were moved to. */
+/* The compression of the file itself, or of the one that its symbols were moved to. */
 static uint32_t missing_compression_of(Dwfl_Module *mod)
 {
 	const char *debug = NULL;

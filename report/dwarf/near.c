@@ -74,7 +74,7 @@ bool near_add(struct near_list *list, const char *candidate)
 	unsigned int score = near_score(list->wanted, candidate);
 	size_t max = list->max < NEAR_NAMES_MAX ? list->max : NEAR_NAMES_MAX;
 
-	/* The same name is no help: it was not found. */
+	/* The same name does not help: it was not found. */
 	if (score == NEAR_NOT || !strcmp(list->wanted, candidate))
 		return false;
 	for (size_t i = 0; i < list->count; i++)
@@ -94,7 +94,7 @@ bool near_add(struct near_list *list, const char *candidate)
 	memmove(&list->scores[at + 1], &list->scores[at], move * sizeof(*list->scores));
 	list->names[at] = candidate;
 	list->scores[at] = score;
-	/* Beside a good one a bad one is no help. */
+	/* Beside a good one a bad one does not help. */
 	while (list->scores[list->count - 1] > 2 * list->scores[0] + 1)
 		list->count--;
 	return at < list->count;

@@ -2,7 +2,7 @@
 /*
  * place.c - names for addresses, each looked up once.
  *
- * A hot site is hit thousands of times a second, so places are kept in a tree by address.
+ * A hot site is hit thousands of times a second, so locations are kept in a tree by address.
  */
 #include "report/dwarf/ada.h"
 #include "report/dwarf/go.h"
@@ -22,7 +22,7 @@ struct cached_place {
 	struct place place;
 };
 
-/* Of debug information that is read for the names of functions with the same code. */
+/* The limit of debug information that is read for the names of functions with the same code. */
 #define SAME_CODE_DEBUG_BYTES (32u << 20)
 
 /* Code that is made at run time has ever new addresses: when the cache is full, it is emptied. */

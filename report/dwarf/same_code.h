@@ -2,10 +2,10 @@
 /*
  * same_code.h - functions that share their code, because a linker or compiler found it to be equal.
  *
- * Two names of one address are two functions if each has a definition of its own in the debug information.
- * Where none of them has one, a weak name of C, and a name that differs in underscores or in a 64 at its
- * end, is another name of one function. What has the same readable name is the same function, as the
- * symbols of one constructor are.
+ * Two names of one address are two functions if each has a definition of its own in the debug
+ * information. Names that differ in underscores, or in a 64 at their end, are names of one function
+ * if none of them has one. So is a weak name of C. What has the same readable name is the same
+ * function, as the symbols of one constructor are.
  */
 #ifndef REPORT_DWARF_SAME_CODE_H
 #define REPORT_DWARF_SAME_CODE_H

@@ -48,7 +48,7 @@ const char *symbols_module_name(Dwfl_Module *mod)
 	return clean_name(basename(name));
 }
 
-/* Of files. The kernel lists them by address. */
+/* Reads the mappings of files. The kernel lists them by address. */
 static void read_mappings(struct symbols *s)
 {
 	struct mapping m;
@@ -498,7 +498,7 @@ struct search {
 	const char *name;
 	size_t len;
 	bool demangle;
-	Dwfl_Module *mod; /* that holds the local found so far */
+	Dwfl_Module *mod; /* that has the local found so far */
 	struct variable *out;
 	bool has_local;
 	bool has_tls;

@@ -159,7 +159,7 @@ size_t symbols_frames(struct symbols *s, uint64_t address, struct place *out, si
 /* Is the code at an address Go's? Its runtime moves stacks, and knows each return address. */
 int symbols_is_go(struct symbols *s, uint64_t address);
 
-/* The data symbol that holds an address, e.g. to print `server+0x230`. As symbols_place(). */
+/* The data symbol that contains an address, e.g. to print `server+0x230`. As symbols_place(). */
 void symbols_data_place(struct symbols *s, uint64_t address, struct place *out);
 
 /*

@@ -85,7 +85,10 @@ struct symbols *symbols_files_symbols(const struct symbols_files *f)
 	return f->symbols;
 }
 
-/* How far the addresses of the process are from those in the file. false: it is no mapping of its code. */
+/*
+ * How far the addresses of the process are from those in the file. false: it is not a mapping of
+ * its code.
+ */
 static bool read_bias(Elf *elf, const struct symbols_mapping *m, uint64_t *bias)
 {
 	size_t count = 0;

@@ -39,7 +39,7 @@ static bool is_back(const struct symbols *s, uint64_t moved, uint64_t *address)
 	return false;
 }
 
-/* What is there in the other symbols alone is no code of this process. */
+/* What is there in the other symbols alone is not code of this process. */
 static uint64_t moved_word(const struct symbols *s, uint64_t word)
 {
 	uint64_t to;
@@ -102,7 +102,7 @@ int symbols_open_moved(struct symbols *like, pid_t pid, const struct symbols_mov
 	s->like = like;
 	s->pid = pid;
 	s->root = pid && target_file_is_foreign(pid) ? pid : 0;
-	/* Of a file that is loaded twice the first copy has the names: there is one way back. */
+	/* If a file is loaded twice, the first copy has the names: there is one way back. */
 	for (size_t i = 0; i < n; i++)
 		if (!is_taken(s, &moves[i]))
 			s->moves[s->move_count++] = moves[i];

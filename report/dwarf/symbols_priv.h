@@ -21,7 +21,7 @@ struct mapping {
 #define SYMBOLS_ON_CLOSE_MAX 16 /* files that keep something in struct symbols: 9 */
 
 struct symbols {
-	/* Of a process whose code other symbols know: where each piece is in these. */
+	/* For a process whose code other symbols know: where each piece is in these. */
 	struct symbols *like;
 	const char *like_module; /* the only object of them that it has; NULL: all */
 	struct symbols_move *moves;
@@ -84,7 +84,7 @@ const char *symbols_module_name(Dwfl_Module *mod);
 /* Attach the unwinder's callbacks; needs at least one module. */
 void symbols_unwind_attach(struct symbols *s);
 
-/* The object that holds an address; NULL: none. */
+/* The object that contains an address; NULL: none. */
 Dwfl_Module *symbols_module_of(struct symbols *s, uint64_t address);
 
 /* The readable form of a mangled name, to be freed; NULL when it is not mangled. */

@@ -2,9 +2,8 @@
 /*
  * type_dwarf.c - types from debug information.
  *
- * A type is made when a variable or member needs it; what it consists of is read later, when
- * somebody looks inside. A struct that is only declared in one file is completed by its
- * definition in another.
+ * A type is made when a variable or member needs it; what it consists of is read later, at its
+ * first use. A struct that is only declared in one file is completed by its definition in another.
  */
 #include "report/dwarf/dies.h"
 #include "report/dwarf/types_priv.h"
@@ -88,7 +87,7 @@ static enum type_form form_of(uint64_t encoding, uint64_t size, const char *name
 	if (size < 10)
 		return TYPE_FORM_PLAIN;
 #if defined(__x86_64__)
-	/* Both have 16 bytes, and only names tell them apart. */
+	/* Both have 16 bytes, and only names distinguish them. */
 	if (!name || (!strstr(name, "128") && !strstr(name, "(kind=16)")))
 		return TYPE_FORM_X87;
 #endif
@@ -229,7 +228,7 @@ static const struct type *make_base(struct symbols *s, Dwarf_Die *die)
 	return t;
 }
 
-/* Of an address in the object: clang does not state it of each pointer. */
+/* The class of an address in the object: clang does not state it for each pointer. */
 static uint64_t address_size(Dwarf_Die *die)
 {
 	uint64_t size;
@@ -266,7 +265,7 @@ static const struct type *make_pointer(struct symbols *s, Dwarf_Die *die, unsign
 	return t;
 }
 
-/* An offset; for a function its address or place in a table, and what to add to the object's. */
+/* An offset; for a function its address or index in a table, and what to add to the object's. */
 static const struct type *make_member_pointer(struct symbols *s, Dwarf_Die *die, unsigned int depth)
 {
 	const struct type *target = type_of_attribute_at(s, die, depth);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * types.h - what a piece of memory holds: types of C and C++ as a tree of Trapline's own.
+ * types.h - what a piece of memory contains: types of C and C++ as a tree of Trapline's own.
  *
  * Made from DWARF on demand (type_dwarf.c), or built in for programs that have none. A type
  * lives as long as the struct symbols it came from and is never changed by its users. Members,
@@ -144,8 +144,8 @@ struct type_place {
 	uint32_t bit_offset; /* from the byte at offset */
 	uint32_t bit_size;   /* 0: no bit-field */
 	/*
-	 * In a virtual base, offset counts from that base. Where the base is, the object's table
-	 * tells: the object that has it starts at table_at, its base vtable_offset bytes before.
+	 * In a virtual base, offset counts from that base. The object's table shows where the base
+	 * is. The object that has it starts at table_at, its base vtable_offset bytes before.
 	 */
 	uint64_t table_at;
 	uint64_t vtable_offset; /* 0: not in a virtual base */

@@ -19,7 +19,7 @@ struct row {
 	Dwarf_Addr bias;
 };
 
-/* Of a module. */
+/* the units of a module */
 struct units {
 	struct units *next;
 	Dwfl_Module *mod;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unit.h - the compilation unit and the line of an address, whoever compiled it.
+ * unit.h - the compilation unit and the line of an address, for all compilers.
  *
  * libdwfl finds units by .debug_aranges, which clang does not write unless it is asked to (libdw
  * 0.188): then each unit's own ranges are gone through, once.
@@ -13,7 +13,7 @@
 /* NULL: none, or no debug information. Lives as long as the module; addresses in it are + *bias. */
 Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias);
 
-/* The source file, as the compiler was told of it, and the line; NULL: not known. */
+/* The source file, by the name that the compiler got, and the line; NULL: not known. */
 const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const char **folder);
 
 /*

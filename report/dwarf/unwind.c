@@ -97,7 +97,7 @@ static bool is_at_entry(struct symbols *s, uint64_t pc)
 }
 
 /*
- * Without unwind tables, as in Go, frames are found by frame pointers, and a function that has not
+ * Without unwind tables, as in Go, frames are found by frame pointers. Then a function that has not
  * made its own frame yet seems to be called by its caller's caller.
  */
 static void add_caller_at_entry(struct symbols *s)

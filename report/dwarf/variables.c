@@ -173,7 +173,7 @@ struct find {
 	const char *last; /* of name, behind its last "::" */
 	int fit;	  /* of the candidates */
 	bool in_functions;
-	const void *mod; /* the object that holds the candidates */
+	const void *mod; /* the object that has the candidates */
 	struct named_variable found[CANDIDATES_MAX];
 	size_t count;
 	size_t total;
@@ -385,7 +385,7 @@ int variables_find(struct symbols *s, const char *scope, const char *name,
 		err = problem_several(f, f->name, problem);
 	else if (f->count)
 		*out = f->found[0];
-	/* What debug information does not place, the symbol table may: it is defined elsewhere. */
+	/* What debug information does not have, the symbol table may: it is defined elsewhere. */
 	if (!err && out->where == VARIABLE_GONE) {
 		struct named_variable declared = *out;
 		find_symbol(s, is_module ? scope : NULL, declared.name, &declared, out);
@@ -456,7 +456,7 @@ static int list_visit(const struct die_visit *v, Dwarf_Die *die)
 	variable_fill(v, die, &variable);
 	if (variable.where != VARIABLE_STATIC && variable.where != VARIABLE_THREAD)
 		return 0;
-	/* What the compiler made for __func__ is none of the program's. */
+	/* What the compiler made for __func__ is not one of the program's. */
 	if (die_flag(die, DW_AT_artificial))
 		return 0;
 	if ((l->file && !is_in_file(v, die, l->file)) ||

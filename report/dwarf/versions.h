@@ -13,7 +13,7 @@
 
 #define VERSION_LABEL 200
 
-/* The tables of an object that tell versions. */
+/* The tables of an object that have the versions. */
 struct versions {
 	Elf *elf;
 	Elf_Data *symbols;
@@ -28,12 +28,15 @@ struct versions {
 
 /* False: it has no dynamic symbols. */
 bool versions_read(Elf *elf, struct versions *out);
-/* Of a dynamic symbol. NULL: it has none. is_default: a name without a version means it. */
+/*
+ * The version of a dynamic symbol. NULL: it has none. is_default: a name without a version means
+ * it.
+ */
 const char *versions_of(const struct versions *v, size_t index, bool *is_default);
 
 /*
- * Of `name@V1`, `name@V2` or `name@@V2` in one object or, with module NULL, the first that has it. 0,
- * -ENOENT, or -EINVAL: the name has no version.
+ * The address of `name@V1`, `name@V2` or `name@@V2` in one object or, with module NULL, the first
+ * that has it. 0, -ENOENT, or -EINVAL: the name has no version.
  */
 int versions_find(struct symbols *s, const char *module, const char *name, struct variable *out);
 

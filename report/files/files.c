@@ -23,7 +23,9 @@
  * keeps its own addresses. */
 #define SHARED_OBJECT_BASE 0x10000000000u
 
-/* The target is no process of Trapline: nothing is looked for beside the files that were given. */
+/*
+ * The target is not a process of Trapline: nothing is looked for beside the files that were given.
+ */
 static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		       char **file_name, Elf **elf)
 {
@@ -210,7 +212,7 @@ int files_is_locking(const char *name)
 		if (!strncmp(at, locking_names[i], n))
 			return 1;
 	}
-	/* Rust's newer mangling, which nobody takes apart here. */
+	/* Rust's newer mangling, which no library here reads. */
 	return !strncmp(name, "_R", 2) &&
 	       (strstr(name, "4core4sync") || strstr(name, "3std4sync") ||
 		strstr(name, "5alloc4sync") || strstr(name, "9crossbeam"));
@@ -276,7 +278,7 @@ static bool name_says_atomic(Dwarf_Die *type)
 	return n && (memmem(name, n, "atomic", 6) || memmem(name, n, "Atomic", 6));
 }
 
-/* The member that holds a byte of a struct; *offset counts from it then. */
+/* The member that contains a byte of a struct; *offset counts from it then. */
 static bool find_member(Dwarf_Die *type, Dwarf_Word *offset, Dwarf_Die *out)
 {
 	Dwarf_Attribute attribute;

@@ -21,10 +21,10 @@ int files_open(const char *name, pid_t root, struct symbols **out, uint64_t *bia
 /* The same of a file that is open, which is closed; -1: it is opened by its name. */
 int files_open_kept(const char *name, int fd, pid_t root, struct symbols **out, uint64_t *bias);
 
-/* Of the file, in hexadecimal digits; empty: it has none. */
+/* The build id of the file, in hexadecimal digits; empty: it has none. */
 void files_build_id(struct symbols *s, char *text, size_t n);
 
-/* What DWARF tells of the code at an address. */
+/* What DWARF has of the code at an address. */
 struct files_scope {
 	int is_atomic;	   /* inlined from something called atomic: std::atomic<int>::load */
 	int is_locking;	   /* part of a library that synchronises: see files_is_locking() */

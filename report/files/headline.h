@@ -20,9 +20,9 @@ struct headline {
 };
 
 /*
- * Of the frames of a stack, innermost first. Where the user wrote none of them it is the first that is not
- * in a library of the system, or else the first of all. is_access: the first one is the instruction itself, not
- * a return address. n is not 0.
+ * The frame of a stack that the headline names; frames are innermost first. Where the user wrote
+ * none of them it is the first that is not in a library of the system, or else the first of all.
+ * is_access: the first one is the instruction itself, not a return address. n is not 0.
  */
 void headline_find(struct file_places *p, const uint64_t *frames, size_t n, bool is_access,
 		   struct headline *out);

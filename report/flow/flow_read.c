@@ -59,7 +59,7 @@ static void place_in(const json_t *j, const char *file, const char *line, struct
 			       .line = (int)json_integer_value(json_object_get(j, line)) };
 }
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
 static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *stack)
 {

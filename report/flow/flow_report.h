@@ -18,7 +18,7 @@
 #define FLOW_INLINED 16
 #define FLOW_STACK_MAX (FLOW_FRAMES * FLOW_INLINED)
 
-/* A function, and who called it. */
+/* A function, and its caller. */
 struct flow_where {
 	char function[200];
 	struct place place;
@@ -50,7 +50,7 @@ int flow_report_open(const struct flow_region *region, struct flow_report **out)
 int flow_report_read(const char *path, struct flow_report **out);
 /* How processes died, of a report that was read: as its lines, or as text. */
 void flow_report_deaths(const struct flow_report *r, bool is_json, bool has_color, FILE *f);
-/* Of the lines one is damaged: what was before it is there. 0: none is. */
+/* One of the lines is damaged: what was before it is there. 0: none is. */
 size_t flow_report_bad_line(const struct flow_report *r);
 void flow_report_close(struct flow_report *r);
 /* Files are named as this process has them; 0: as the caller does. */

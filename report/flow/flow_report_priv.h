@@ -25,7 +25,7 @@ struct flow_report {
 	uint32_t step_end;
 	uint64_t unfinished;
 
-	/* Of lines: */
+	/* what the lines had: */
 	json_t *lines;		  /* the objects, which have the texts */
 	json_t *summary;	  /* NULL: the file has none */
 	struct flow_known *known; /* a stack's first frame is the number of its row */
@@ -34,7 +34,7 @@ struct flow_report {
 	size_t bad_line; /* 0: none */
 };
 
-/* Of a report that was read. */
+/* The totals of a report that was read. */
 void flow_report_totals_read(const struct flow_report *r, struct flow_totals *out);
 
 #endif

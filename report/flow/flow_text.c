@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_text.c - flows as a tree for people: sources, the steps of their bytes, and who got them. */
+/*
+ * flow_text.c - flows as a tree for people: sources, the steps of their bytes, and what got them.
+ */
 #include "report/flow/flow_report.h"
 
 #include "report/plural.h"
@@ -77,7 +79,7 @@ static bool is_same_residue(const struct flow_record *a, const struct flow_recor
 	       a->step == b->step && a->address == b->address && a->bytes == b->bytes;
 }
 
-/* Forked children have the copies of their parent: told once. */
+/* Forked children have the copies of their parent: printed once. */
 static bool is_told(const struct tree *t, size_t i)
 {
 	const struct flow_record *r = &flow_report_view(t->report, i)->record;

@@ -290,7 +290,7 @@ static bool make_valid(struct heap_record *r)
 	return true;
 }
 
-/* ---- what is not to be told ---- */
+/* ---- what is not to be printed ---- */
 
 struct heap_stacks_told {
 	struct run_frame frames[2][HEAP_STACK_MAX];

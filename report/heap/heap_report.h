@@ -20,7 +20,7 @@
 #define HEAP_INLINED 16
 #define HEAP_STACK_MAX (HEAP_FRAMES * HEAP_INLINED)
 
-/* Where an access, an allocation or a free is told to be: headline.h has the rule. */
+/* The location of an access, an allocation or a free in a report: headline.h has the rule. */
 struct heap_place {
 	uint64_t at;   /* 0: not known */
 	bool is_after; /* it is behind the instruction */

@@ -37,7 +37,7 @@ static const struct signature_value *parameter_named(const struct condition_name
 
 /*
  * A variable of the code around an instruction inside of a function. 0; -ENOENT: none has that
- * name; -EINVAL: it is in no place there, with why.
+ * name; -EINVAL: it is in no location there, with why.
  */
 static int local_named(struct making *m, const char *name, const struct signature_value **out,
 		       char *why, size_t n)
@@ -313,7 +313,7 @@ static bool write_watched(const struct condition_names *names, struct steps *s, 
 	return is_signed;
 }
 
-/* Why new or old is no number here. 0, or -EINVAL with *error. */
+/* The reason why new or old is not a number here. 0, or -EINVAL with *error. */
 static int watched_problem(const struct making *m, const struct tree_node *n,
 			   struct expression_error *error)
 {
@@ -367,7 +367,7 @@ static int write_name(void *arg, const struct tree_node *n, struct steps *s,
 	return steps_term(s, (enum cond_term)n->number);
 }
 
-/* Those of a bit-field in the bytes that are watched; 0: it is none. */
+/* Those of a bit-field in the bytes that are watched; 0: it is not one. */
 static uint64_t bits_of(const struct condition_names *names)
 {
 	const struct value_view *v = &names->view;

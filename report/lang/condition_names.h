@@ -3,9 +3,9 @@
  * condition_names.h - conditions with names of the program.
  *
  * The language (trapline-condition(7)) knows numbers, registers and loads from memory. Names become
- * steps of it: `conn->state` is loaded by its pointer at each hit, a parameter or a local variable is in a
- * register or on the stack at its instruction, and new and old have the sign, or the bits, of the watched
- * type.
+ * steps of it. `conn->state` is loaded by its pointer at each hit; a parameter or a local variable
+ * is in a register or on the stack at its instruction. new and old have the sign, or the bits, of
+ * the watched type.
  */
 #ifndef REPORT_LANG_CONDITION_NAMES_H
 #define REPORT_LANG_CONDITION_NAMES_H
@@ -24,9 +24,12 @@ struct condition_names {
 	uint64_t len;		 /* bytes watched */
 	bool is_shared;		 /* other processes may write them: the old value is not known */
 	bool is_in_parts;	 /* in several registers, of which a hit has the value of one */
-	/* Of the function with the breakpoint, whose parameters are names too. NULL: none. */
+	/* The function with the breakpoint, whose parameters are names too. NULL: none. */
 	const struct signature *signature;
-	/* Where the breakpoint is: inside of a function local variables are names too. NULL: at no place. */
+	/*
+	 * Where the breakpoint is: inside of a function local variables are names too. NULL: at no
+	 * location.
+	 */
 	const struct code_site *site;
 	bool has_result; /* parts about the result are taken out */
 };

@@ -14,7 +14,9 @@ static bool member_at(const struct type *t, const char *const *names, struct typ
 
 	for (; *names; names++) {
 		struct type_place place;
-		/* Two bases of a tuple can have the same name: the last one holds the first element. */
+		/*
+		 * Two bases of a tuple can have the same name: the last one has the first element.
+		 */
 		int err = type_has_members(t) ? type_member_find(t, *names, &place) : -1;
 		if ((err && strcmp(*names, "_M_head_impl") != 0) || (err && !place.type) ||
 		    place.bit_size || place.vtable_offset)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * container.h - types of standard libraries that keep what they hold elsewhere: strings, vectors and
- * slices, smart pointers. They are known by their members, which differ between implementations.
+ * container.h - types of standard libraries that keep their contents elsewhere: strings, vectors
+ * and slices, smart pointers. They are known by their members, which differ between
+ * implementations.
  */
 #ifndef REPORT_LANG_CONTAINER_H
 #define REPORT_LANG_CONTAINER_H

@@ -55,7 +55,7 @@ struct expression_place {
 	char through[200];	  /* `conn = 0x5581c0`, the pointers that were read; empty: none */
 };
 
-/* What a name is that is no variable: a value of a future hit. */
+/* What a name is that is not a variable: a value of a future hit. */
 struct expression_name {
 	const struct type *type; /* NULL: not known */
 	/* NULL: the value is a pointer, which is added to the base of the path. */

@@ -30,7 +30,7 @@ struct resolver {
 	struct expression_error *error;
 	struct expression_place *out; /* module, tid, through */
 	char source[TREE_PLACE_MAX + 1];
-	bool is_unknown; /* options->name stated so: the name is no variable either */
+	bool is_unknown; /* options->name stated so: the name is not a variable either */
 };
 
 __attribute__((format(printf, 4, 5))) static int fail(struct resolver *r, const struct tree_node *n,
@@ -301,8 +301,8 @@ static int resolve(struct resolver *r, const struct tree_node *n, struct spot *p
 		   unsigned int depth);
 
 /*
- * In Go a variable is called main.count, and in a symbol table count.0 is a static variable of
- * some function: what looks like a member may be part of the name. 0, -ENOENT: it is not.
+ * In Go a variable is called main.count, and in a symbol table count.0 is a static variable of some
+ * function. So what looks like a member may be part of the name. 0, -ENOENT: it is not.
  */
 static int resolve_dotted(struct resolver *r, const struct tree_node *n, struct spot *p)
 {
@@ -463,7 +463,7 @@ static int index_value(struct resolver *r, const struct tree_node *n, int64_t *o
 	return 0;
 }
 
-/* Of a vector, string or slice: its pointer to the elements, when there is such an element now. */
+/* For a vector, string or slice: its pointer to the elements, when there is such an element now. */
 static int enter_elements(struct resolver *r, const struct tree_node *n, struct spot *p,
 			  int64_t index)
 {

@@ -17,7 +17,7 @@ struct spot {
 
 void spot_add(struct spot *p, uint64_t offset);
 
-/* The few bytes that hold a bit-field, aligned so that one register can watch them. */
+/* The few bytes that contain a bit-field, aligned so that one register can watch them. */
 void spot_cover_bits(struct spot *p, uint64_t *size);
 
 /* `big+16`: the member that is there, of the given length if there is one. */

@@ -105,8 +105,8 @@ static int add_exit(struct edges *e, uint64_t from, uint64_t address)
 }
 
 /*
- * A thread is held behind the instruction of a site. If the first one writes to the stack, the site is
- * the one before it, which leads nowhere else.
+ * A thread is stopped behind the instruction of a site. If the first one writes to the stack, the
+ * site is the one before it, which leads nowhere else.
  */
 static uint64_t entry_of(struct edges *e, uint64_t from, uint64_t to)
 {

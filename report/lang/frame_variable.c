@@ -180,7 +180,7 @@ static int read_ranges(const struct finding *f, Dwarf_Die *die, struct frame_ran
 	return out->count ? 0 : -ENOENT;
 }
 
-/* The parts of the scope in which the location holds. */
+/* The parts of the scope in which the location is true. */
 static int cut_to(const struct frame_ranges *scope, uint64_t start, uint64_t end,
 		  struct frame_ranges *out)
 {
@@ -193,7 +193,7 @@ static int cut_to(const struct frame_ranges *scope, uint64_t start, uint64_t end
 	return 0;
 }
 
-/* Where the variable is in memory, which is one place. */
+/* Where the variable is in memory, which is one location. */
 static int read_location(struct finding *f, Dwarf_Attribute *attr, const struct frame_ranges *scope,
 			 struct frame_variable *v, struct frame_ranges *live)
 {
@@ -341,7 +341,7 @@ static int add_variable(struct finding *f, Dwarf_Die *die, Dwarf_Die *block)
 	return 0;
 }
 
-/* Of the function itself: what it inlined has names of its own. */
+/* The variables of the function itself: what it inlined has names of its own. */
 static int search(struct finding *f, Dwarf_Die *block, unsigned int depth)
 {
 	Dwarf_Die die;

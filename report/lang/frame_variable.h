@@ -37,7 +37,7 @@ struct frame_variable {
 	bool is_whole;
 	struct frame_sites entries; /* here it begins to exist */
 	struct frame_sites exits;   /* and here it has ended */
-	size_t jumps_in_doubt;	    /* to places that are not known, which may lead into its code */
+	size_t jumps_in_doubt; /* to targets that are not known, which may lead into its code */
 };
 
 /*

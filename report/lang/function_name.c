@@ -121,7 +121,7 @@ static bool without_templates_fits(const struct function_name *wanted, const cha
 	return scoped_fits(wanted, form);
 }
 
-/* The parts of `<a::Sq as a::Shape>::area`; false: it is no method of a trait. */
+/* The parts of `<a::Sq as a::Shape>::area`; false: it is not a method of a trait. */
 static bool split_trait(const char *name, char *type, char *trait, const char **rest)
 {
 	const char *as = NULL;
@@ -251,7 +251,10 @@ bool function_name_fits(const struct function_name *wanted, const char *name)
 	return trait_fits(wanted, plain) || without_templates_fits(wanted, plain);
 }
 
-/* Of `app.Buf!(int).put` app.Buf.put; false: it has no arguments of templates, or is too long. */
+/*
+ * Makes app.Buf.put of `app.Buf!(int).put`; false: it has no arguments of templates, or is too
+ * long.
+ */
 static bool without_arguments(const char *name, char *out, size_t n)
 {
 	int open = 0;

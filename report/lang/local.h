@@ -3,7 +3,7 @@
  * local.h - a variable or parameter of a function as it is at one instruction inside of it.
  *
  * The innermost block that declares the name counts. Before the line of its declaration has run, a
- * variable has what was in its place before.
+ * variable has what was in its memory before.
  */
 #ifndef REPORT_LANG_LOCAL_H
 #define REPORT_LANG_LOCAL_H
@@ -11,8 +11,8 @@
 #include "report/lang/signature.h"
 
 /*
- * Where the variable of that name is. 0; -ENOENT: the function has none of that name; -EINVAL: it has,
- * and it is in no place there, with why.
+ * Where the variable of that name is. 0; -ENOENT: the function has none of that name; -EINVAL: it
+ * has, and it is in no location there, with why.
  */
 int local_find(struct symbols *s, const struct code_site *site, const char *name,
 	       struct signature_value *out, char *why, size_t n);

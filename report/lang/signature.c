@@ -3,10 +3,10 @@
  * signature.c - see signature.h.
  *
  * At the first instruction of a function the calling convention states where arguments are, as long
- * as nothing in the object contradicts it; debug information for unoptimised code states where they
- * will be after the prologue, which is no use here. Functions that the compiler changed (f.isra.0,
- * inlined ones, local ones of LLVM) or that have a convention of their own are read by location
- * lists alone.
+ * as nothing in the object contradicts it. Debug information for unoptimised code states where they
+ * will be after the prologue, which is of no use here. Functions that the compiler changed
+ * (f.isra.0, inlined ones, local ones of LLVM) or that have a convention of their own are read by
+ * location lists alone.
  */
 #include "report/lang/signature_priv.h"
 #include "report/safe/clean.h"
@@ -27,7 +27,7 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 	v->where = SIGNATURE_GONE;
 	if (!signature_by_location(v, die, pc) || !signature_is_in_one_place(v))
 		return;
-	/* The whole is in one place, which conditions can use too. */
+	/* The whole is in one location, which conditions can use too. */
 	if (v->piece[0].kind == SIGNATURE_PIECE_REGISTER) {
 		v->where = SIGNATURE_REGISTERS;
 		v->reg[v->regs++] = v->piece[0].reg;
@@ -37,7 +37,7 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 	}
 }
 
-/* It is somewhere, by an expression that is more than a place. */
+/* It is somewhere, by an expression that is more than a location. */
 static bool has_location(Dwarf_Die *die, Dwarf_Addr pc)
 {
 	Dwarf_Attribute attr;
@@ -391,7 +391,7 @@ static int read_signature(struct symbols *s, Dwarf_Die *die, const struct code_s
 
 #define DEPTH_MAX 64 /* of namespaces and blocks: damaged DWARF must not take the stack */
 
-/* Of a function in several parts, such as one for exceptions, the first has the entry. */
+/* If a function has several parts, such as one for exceptions, the first has the entry. */
 static bool begins_at(Dwarf_Die *die, Dwarf_Addr pc)
 {
 	Dwarf_Addr base;

@@ -15,7 +15,7 @@ enum signature_where {
 	SIGNATURE_MEMORY, /* in memory that the register points to; a result: or the call's first */
 	SIGNATURE_FRAME,  /* at the register + stack: local.h alone has these */
 	SIGNATURE_PIECES, /* part by part: piece[] */
-	SIGNATURE_VECTOR, /* a floating-point register: hits do not hold those */
+	SIGNATURE_VECTOR, /* a floating-point register: hits do not have those */
 	SIGNATURE_CONSTANT, /* the compiler made a copy for this value */
 	SIGNATURE_GONE,	    /* optimised away */
 	SIGNATURE_UNKNOWN,  /* how it travels depends on what debug information does not state */
@@ -71,7 +71,10 @@ struct signature {
 	size_t more_count;
 };
 
-/* Of the function at a site. 0; -ENOENT: no debug information. *out is released by _free(). */
+/*
+ * The signature of the function at a site. 0; -ENOENT: no debug information. *out is released by
+ * _free().
+ */
 int signature_find(struct symbols *s, const struct code_site *site, struct signature **out);
 void signature_free(struct signature *signature);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* signature_location.c - values as debug information places them: in registers and constants. */
+/* signature_location.c - values as debug information has them: in registers and constants. */
 #include "report/lang/signature_priv.h"
 
 #include <dwarf.h>

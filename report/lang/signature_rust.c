@@ -2,9 +2,9 @@
 /*
  * signature_rust.c - where functions of Rust have arguments and results, without optimisation.
  *
- * Rust promises no convention. What rustc does for simple values has been the same for years: a
- * number, or the two numbers of a pair, each in a register of its own, and what is larger by its
- * address. All else is not known here, and nothing behind it.
+ * Rust promises no convention. What rustc does for simple values has been the same for years. A
+ * number, or each of the two numbers of a pair, is in a register of its own; what is larger is
+ * there by its address. All else is not known here, and nothing behind it.
  */
 #include "report/lang/signature_priv.h"
 
@@ -21,7 +21,7 @@ struct parts {
 	const struct type *type[2];
 	uint64_t offset[2];
 	unsigned int count;
-	bool is_other; /* it is no number and no pair */
+	bool is_other; /* it is not a number and not a pair */
 };
 
 static bool is_scalar(const struct type *t)

@@ -76,7 +76,7 @@ static void bytes_text(uint64_t size, uint64_t value, char *buf, size_t n)
 	integer_text(is_negative, size == 4 ? 32 : 64, value, buf, n);
 }
 
-/* Of 16 bits, 5 are the exponent. */
+/* 5 of 16 bits are the exponent. */
 static float half_number(uint64_t bits)
 {
 	int exponent = (int)(bits >> 10 & 31);
@@ -365,7 +365,7 @@ static int change_visit(const struct value_leaf *leaf, void *arg)
 	return c->used >= c->n;
 }
 
-/* A bit-field is one leaf, in whatever bytes it lies. */
+/* A bit-field is one leaf, no matter in which bytes it lies. */
 static struct value_leaf field_leaf(const struct value_view *v, const struct value_part *p)
 {
 	return (struct value_leaf){ .path = "",

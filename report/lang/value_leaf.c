@@ -39,7 +39,7 @@ static void visit_leaf(struct walk *w, const struct type *t, uint64_t at, uint64
 	}
 	if (is_outside(w, leaf.offset, leaf.len))
 		return;
-	/* Of a string any piece is a string; of a number it is just bytes. */
+	/* Any piece of a string is a string; a piece of a number is just bytes. */
 	if (leaf.offset < w->start || leaf.offset + leaf.len > w->end) {
 		uint64_t end = leaf.offset + leaf.len < w->end ? leaf.offset + leaf.len : w->end;
 		leaf.offset = leaf.offset > w->start ? leaf.offset : w->start;

@@ -16,7 +16,7 @@ bool findings_is_for(const char *path);
  * released by findings_free().
  */
 int findings_read(const char *path, struct findings **out, char *why, size_t n);
-/* Of the lines one is damaged: what was found before it is there. */
+/* One of the lines is damaged: what was found before it is there. */
 size_t findings_bad_line(const struct findings *p);
 void findings_print(FILE *f, struct findings *p);
 void findings_free(struct findings *p);

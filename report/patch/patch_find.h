@@ -40,7 +40,7 @@ int patch_find_function(struct symbols *s, const char *name, struct patch_found 
 int patch_find_old(struct symbols *s, const char *name, struct patch_found *out, char *why,
 		   size_t n);
 
-/* The build-id of the object that holds an address, in hexadecimal; empty: it has none. */
+/* The build-id of the object that contains an address, in hexadecimal; empty: it has none. */
 void patch_find_build_id(struct symbols *s, uint64_t address, char *text, size_t n);
 
 /*

@@ -245,7 +245,7 @@ struct bound {
 	const char *symbol; /* NULL: the location is bound to this object itself */
 };
 
-/* What a relocation stores into a place. */
+/* What a relocation stores. */
 static void object_bind(struct patch_object *o, const GElf_Rela *r, Elf_Scn *symbols,
 			struct bound *out)
 {
@@ -271,7 +271,7 @@ static struct bound object_pointer(struct patch_object *o, uint64_t place)
 	GElf_Shdr sh;
 	GElf_Rela r;
 
-	/* Packed relocations (RELR) have their value in the place. */
+	/* Packed relocations (RELR) have their value at the address that they change. */
 	if (now)
 		memcpy(&found.value, now, sizeof(found.value));
 	while ((scn = elf_nextscn(o->elf, scn))) {

@@ -10,8 +10,8 @@
 const char *patch_scope_exporter(struct symbols *s, const char *name);
 
 /*
- * Whether the loader would find all that the object takes from others. 0, or -ENOENT with a reason in
- * why. Where the object brings others along, which are not loaded yet, only the loader can tell: 0.
+ * Whether the loader would find all that the object takes from others. 0, or -ENOENT with a reason
+ * in why. Where the object brings others along, which are not loaded yet, only the loader knows: 0.
  */
 int patch_scope_check(struct symbols *s, const struct patch_object *o, char *why, size_t n);
 

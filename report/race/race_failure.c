@@ -60,7 +60,7 @@ void race_failure_name(struct race_failure *failure, const char *program)
 	snprintf(failure->known_as, sizeof(failure->known_as), "%016" PRIx64, hash);
 }
 
-/* Of a program that fails so by itself nothing is learnt. */
+/* A program that fails so by itself shows nothing new. */
 bool race_failure_is_provoked(const struct race_failures *all, const struct race_failure *failure)
 {
 	return failure->runs && !failure->undisturbed && all->undisturbed_runs;

@@ -31,7 +31,7 @@ static bool is_same_name(const struct race_view *a, const struct race_view *b)
 	       a->record.place >> RACE_PLACE_BITS == b->record.place >> RACE_PLACE_BITS;
 }
 
-/* Blocks that one location of the program allocates hold one kind of object. */
+/* Blocks that one location of the program allocates contain one kind of object. */
 static bool is_same_allocation(const struct race_record *a, const struct race_record *b)
 {
 	const struct race_heap_event *one = &a->heap.allocated;

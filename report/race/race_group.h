@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * race_group.h - one variable, one report: races of the same variable between the same two
- * functions are told once.
+ * functions are reported once.
  *
- * The race that is told is the head. The others keep their fingerprints, for baselines and
+ * The race that is reported is the head. The others keep their fingerprints, for baselines and
  * suppressions, and are counted at the head. The same variable is: a name, no matter what its part;
  * blocks that the same stack allocated; else the same address in the same process.
  */
@@ -12,7 +12,10 @@
 
 #include "report/race/race_report.h"
 
-/* Marks a race as told. True: under a head that was told before, of the same grade or a better one. */
+/*
+ * Marks a race as reported. True: under a head that was reported before, of the same grade or a
+ * better one.
+ */
 bool race_group_join(struct race_report *r, struct race_view *v, enum race_grade grade_max);
 /* For reports that are written at the end: the heads are the races of the best grades. */
 void race_group_all(struct race_report *r, enum race_grade grade_max);

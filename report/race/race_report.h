@@ -31,7 +31,7 @@ struct race_access_place {
 struct race_view {
 	struct race_record record;
 	struct race_access_place first;
-	struct race_access_place second; /* place.module NULL: unknown origin */
+	struct race_access_place second; /* module NULL: unknown origin */
 	enum race_grade grade;
 	const char *why;    /* the grade, in a few words */
 	char variable[192]; /* empty: unknown */
@@ -106,8 +106,8 @@ void race_report_settle(struct race_report *r);
 uint64_t race_report_times(const struct race_report *r, const struct race_view *v);
 
 /*
- * race_suppress.c: a suppression for this race alone, as far as a line can state it, to be
- * put into a file; NULL: none is asked for, or nothing is known that it could go by. To be freed.
+ * race_suppress.c: a suppression for this race alone, as far as a line can state it, to be put into
+ * a file. NULL: none is asked for, or nothing is known that it could go by. To be freed.
  */
 char *race_suppression(struct race_report *r, const struct race_view *v);
 /* How many races it keeps, and how often they were caught. */

@@ -95,7 +95,7 @@ static void add_process(const struct race_process *p, struct race_totals *out)
 	out->sites_refused += p->sites_error != 0;
 }
 
-/* Rows that were ever used: a look at the others would only fill them with memory. */
+/* Rows that were ever used: reading the others would only fill them with memory. */
 static uint64_t process_rows(const struct race_region *region)
 {
 	uint64_t rows = __atomic_load_n(&region->process_count, __ATOMIC_RELAXED);

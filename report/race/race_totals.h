@@ -62,7 +62,7 @@ struct race_totals {
 	uint64_t sites_refused;	       /* processes in which sites could not be trapped */
 	struct race_coverage coverage; /* of trapped sites, with at least one stall each */
 };
-/* Of the processes that have a row now. Cheap: for a line of progress. */
+/* The stalls of the processes that have a row now. Cheap: for a line of progress. */
 uint64_t race_live_stalls(const struct race_region *region);
 /* Adds to what is in out. */
 void race_totals(const struct race_region *region, struct race_totals *out);

@@ -3,9 +3,9 @@
  * race_update.c - read-modify-write in several instructions, as compilers make it of a
  * volatile ++.
  *
- * volatile tells the compiler to keep an access; it does not make a counter correct. A
- * plain load or store of such a variable may be meant as an atomic one, but of two
- * concurrent updates one is lost.
+ * volatile makes the compiler keep an access; it does not make a counter correct. A plain load or
+ * store of such a variable may be meant as an atomic one, but of two concurrent updates one is
+ * lost.
  */
 #include "report/race/race_report.h"
 

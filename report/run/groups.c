@@ -118,7 +118,7 @@ static void value_key(const struct run_hit *hit, char *buf, size_t n)
 	snprintf(buf, n, "%s", arrow ? arrow + 4 : change);
 }
 
-/* Addresses are no numbers to count with. */
+/* Addresses are not numbers to count with. */
 static bool value_number(const char *key, double *out)
 {
 	char *end;
@@ -297,7 +297,7 @@ void run_groups_text(struct run_text *o, const struct run_groups *g)
 		row_text(o->f, g, list.group[i]);
 	if (list.n > rows)
 		fprintf(o->f, "%10s and %zu more\n", "", list.n - rows);
-	/* A few values are better told one by one. */
+	/* A few values are better printed one by one. */
 	if (g->numbers && list.n > rows)
 		numbers_text(o->f, g);
 	free(list.group);

@@ -19,7 +19,7 @@ struct run_groups {
 	size_t bytes; /* of the keys */
 	uint64_t hits;
 	bool has_durations;
-	/* Of values that are numbers: */
+	/* for values that are numbers: */
 	uint64_t numbers;
 	double least;
 	double most;

@@ -65,9 +65,9 @@ struct run_hit {
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
 	bool is_by_kernel; /* the kernel did it for the thread; the location is that of the system call */
 	const char *syscall; /* name of the system call; NULL: none, or not known */
-	const char *via;     /* memory function of libc that the location called, see writer.h; NULL */
-	const char *of;	     /* the expression or object that was hit; NULL: there is only one */
-	bool is_object;	     /* of: the address of an object */
+	const char *via; /* memory function of libc that the location called, see writer.h; NULL */
+	const char *of;	 /* the expression or object that was hit; NULL: there is only one */
+	bool is_object;	 /* of: the address of an object */
 	const struct run_frame *frames; /* innermost first; none without --stack */
 	size_t frame_count;
 	const struct run_call *call; /* of code that was broken on, see run_call.h; NULL: of data */
@@ -141,7 +141,7 @@ struct tally_sum {
 void tally_add(struct tally *t, const struct run_hit *hit);
 /* Sums by site or by thread, most hits first; to be freed. NULL with *n 0: none. */
 struct tally_sum *tally_sums(const struct tally *t, bool by_thread, size_t *n);
-/* By process: place, if it is valid, and thread are those of the process. */
+/* By process: the location, if it is valid, and the thread are those of the process. */
 void tally_add_process(struct tally *t, const struct run_hit *hit);
 void tally_free(struct tally *t);
 

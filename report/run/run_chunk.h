@@ -3,8 +3,10 @@
 #ifndef RUN_CHUNK_H
 #define RUN_CHUNK_H
 
-/* Part of the file: numbers are never used again. A reader passes over those it does not know,
- * and over fields behind those it knows: new fields go to the end, and may be absent. */
+/*
+ * Part of the file: numbers are never used again. A reader skips chunks that it does not know, and
+ * fields behind those it knows. New fields go to the end, and may be absent.
+ */
 enum run_chunk {
 	RUN_INFO = 1,
 	RUN_PLACE = 2,

@@ -14,7 +14,7 @@ struct run_writer;
 
 /* 0 or -errno. *out is released by run_writer_close(). */
 int run_writer_open(const char *path, const struct run_info *info, struct run_writer **out);
-/* Of a run of breakpoints, before its first hit; calls must live as long as the writer. */
+/* What a run of breakpoints has before its first hit; calls must live as long as the writer. */
 int run_writer_calls(struct run_writer *w, const struct run_calls *calls);
 int run_writer_hit(struct run_writer *w, const struct run_hit *hit);
 int run_writer_calls_end(struct run_writer *w, const struct run_calls_end *end);

@@ -55,8 +55,8 @@ static int32_t get_int(struct record_view *v)
 }
 
 /*
- * A text whose bytes a terminal can be given: whoever made the file must not be able to move the
- * cursor of whoever reads it. The bytes are Trapline's.
+ * A text whose bytes a terminal can be given: the maker of the file must not be able to move the
+ * cursor of its reader. The bytes are Trapline's.
  */
 static const char *get_text(struct record_view *v)
 {

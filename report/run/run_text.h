@@ -40,7 +40,7 @@ void run_text_more_end(struct run_text *more, const struct run_text *o, struct r
 void run_text_exceptions(struct run_text *o, const struct run_info *info, const struct run_end *end,
 			 double cost_ns);
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more);
-/* Of -v: where the condition was evaluated. */
+/* A line of -v: where the condition was evaluated. */
 void run_text_evaluation(FILE *f, const struct run_end *end);
 /* What a watch cannot see, and how often the value changed by that. */
 void run_text_not_seen(FILE *f, const struct run_end *end);

@@ -134,7 +134,7 @@ int run_writer_open(const char *path, const struct run_info *info, struct run_wr
 	return 0;
 }
 
-/* The frames as numbers of places, which are written first as chunks of their own. */
+/* The frames as numbers of locations, which are written first as chunks of their own. */
 static int frame_numbers(struct run_writer *w, const struct run_hit *hit, uint64_t *numbers)
 {
 	int err = 0;
@@ -241,7 +241,7 @@ static void write_call(struct record_bytes *b, const struct run_call *call, cons
 	put_json(b, call->result_json);
 }
 
-/* Of an access, behind its frames. */
+/* Puts what an access has behind its frames. */
 static void put_origin(struct record_bytes *b, const struct run_hit *hit)
 {
 	record_put_number(b, hit->is_by_kernel);

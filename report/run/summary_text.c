@@ -78,7 +78,7 @@ static void print_named(FILE *f, const struct run_end *end, bool is_lost)
 		fputc(')', f);
 }
 
-/* Of -v: the equation of the counters. */
+/* A part of -v: the equation of the counters. */
 static void balance_text(FILE *f, const struct run_end *end)
 {
 	fprintf(f, "taken %" PRIu64 " = rejected %" PRIu64, end->taken, counts_sum(end, false));

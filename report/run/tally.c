@@ -9,7 +9,7 @@
 
 /*
  * A server that lives for weeks makes many threads, and a JIT compiler ever new code. Beyond the
- * first number the threads of a location are counted together, beyond the second new places are.
+ * first number the threads of a location are counted together, beyond the second new locations are.
  */
 #define PAIRS_MAX 65536u
 #define PLACES_MAX (2 * PAIRS_MAX)

@@ -13,7 +13,7 @@ static bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x7f;
 }
 
-/* The length of the UTF-8 character at s and its number; 0: it is none. */
+/* The length of the UTF-8 character at s and its number; 0: it is not one. */
 static size_t decode(const unsigned char *s, uint32_t *number)
 {
 	size_t n = *s >= 0xf0 && *s < 0xf5 ? 4 :

@@ -46,7 +46,7 @@ static void drop_rights(void)
 		drop_capabilities();
 }
 
-/* Of this process, as /proc/self/statm has it in pages; 0: unknown. */
+/* The memory of this process, as /proc/self/statm has it in pages; 0: unknown. */
 static uint64_t memory_now(void)
 {
 	char text[64] = "";

@@ -2,8 +2,8 @@
 /*
  * isolate.h - runs a function in a process of its own, without privileges and for a limited time.
  *
- * For code of others that reads what a target wrote: when it crashes or does not come to an end,
- * its answer is missing, and the command continues.
+ * For code of other projects that reads what a target wrote: when it crashes or does not end, its
+ * answer is missing, and the command continues.
  */
 #ifndef REPORT_SAFE_ISOLATE_H
 #define REPORT_SAFE_ISOLATE_H
@@ -21,9 +21,9 @@
 int isolate(void (*fn)(void *arg, void *answer), void *arg, void *answer, size_t n);
 
 /*
- * In a child of this process: gives up its rights and its handlers of signals, ends with its parent, and
- * has so much more memory than now and so many seconds of a processor; UINT64_MAX: no limit. It exits
- * where that is not possible.
+ * In a child of this process: gives up its rights and its handlers of signals, and ends with its
+ * parent. It has this much more memory than now and this many seconds of a processor; UINT64_MAX:
+ * no limit. It exits where that is not possible.
  */
 void isolate_enter(uint64_t bytes, uint64_t cpu_seconds);
 

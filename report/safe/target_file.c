@@ -211,7 +211,7 @@ static int open_for(const void *caller, const char *path, int flags, mode_t mode
 
 /*
  * libdw opens files by names in debug information, and has no callback for that: split units (.dwo,
- * .dwp), shared debug information, links to separate debug information. Its calls of open() come to
+ * .dwp), shared debug information, links to separate debug information. Its calls of open() reach
  * this one, since the linker prefers symbols of the program. Calls from elsewhere pass through.
  */
 #define EXPORTED __attribute__((visibility("default"), used))

@@ -4,7 +4,7 @@
  *
  * A mapping, a line table, a link to debug information: the target chose the name, and the command
  * may run as root. The file is regular, has contents of its own, and is opened without waiting, or
- * is not opened. What a name leads to is inspected before it is opened, and the thing that was
+ * is not opened. What a name leads to is inspected before it is opened. The thing that was
  * inspected is the one that is opened, no matter what happens to the name in the meantime.
  */
 #ifndef REPORT_SAFE_TARGET_FILE_H
@@ -15,9 +15,9 @@
 #include <sys/types.h>
 
 /*
- * To be read. A name that begins with /proc/PID/root/ stays in that root: its links and its .. cannot
- * leave it. A descriptor, or -errno: -ENOTSUP for a device, a FIFO or a file of /proc or /sys; -EFBIG
- * for a file that is too long, or has few bytes for its length.
+ * To be read. A name that begins with /proc/PID/root/ stays in that root: its links and its ..
+ * cannot leave it. A descriptor, or -errno. -ENOTSUP: a device, a FIFO or a file of /proc or /sys.
+ * -EFBIG: a file that is too long, or has few bytes for its length.
  */
 int target_file_open(const char *path);
 
