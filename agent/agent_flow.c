@@ -125,7 +125,7 @@ struct run agent_flow = {
 	.option = "flow=",
 	.magic = FLOW_MAGIC,
 	.bytes = sizeof(struct flow_region),
-	.flags = RUN_IS_ONCE | RUN_FOLLOWS_EXEC | RUN_OPENS_TRAP,
+	.flags = RUN_IS_ONCE | RUN_FOLLOWS_EXEC | RUN_OPENS_TRAP | RUN_OWN_TABLE,
 	.calls = &late_calls,
 	.replaced = flow_replaced,
 	.stack_bytes = STACK_BYTES,

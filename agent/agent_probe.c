@@ -222,7 +222,7 @@ struct run agent_probe = {
 	.option = "probe=",
 	.magic = PROBE_MAGIC,
 	.bytes = sizeof(struct probe_region),
-	.flags = RUN_ASKS | RUN_FORGETS | RUN_OWN_FILES,
+	.flags = RUN_ASKS | RUN_FORGETS | RUN_OWN_TABLE,
 	.calls = &late_calls,
 	.stack_bytes = STACK_BYTES,
 	.comes = probe_comes,

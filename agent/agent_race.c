@@ -117,7 +117,7 @@ struct run agent_race = {
 	.option = "race=",
 	.magic = RACE_MAGIC,
 	.bytes = sizeof(struct race_region),
-	.flags = RUN_TRAPS_ON_STACKS | RUN_OPENS_TRAP,
+	.flags = RUN_TRAPS_ON_STACKS | RUN_OPENS_TRAP | RUN_OWN_TABLE,
 	.calls = &late_calls,
 	.replaced = replaced,
 	.stack_bytes = STACK_BYTES,

@@ -259,7 +259,7 @@ struct run agent_throttle = {
 	.option = "throttle=",
 	.magic = THROTTLE_MAGIC,
 	.bytes = sizeof(struct throttle_region),
-	.flags = RUN_OPENS_TRAP | RUN_LIVES_ON,
+	.flags = RUN_OPENS_TRAP | RUN_LIVES_ON | RUN_OWN_TABLE,
 	.calls = &late_calls,
 	.replaced = throttle_replaced,
 	.start = throttle_start,

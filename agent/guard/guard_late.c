@@ -103,7 +103,6 @@ static bool is_command_there(void)
 {
 	const struct heap_region *region = late_run.region;
 
-	/* The parent's thread waits for the same lock by the same open file: ours is its own too. */
 	return atomic_get(&region->run.state) == RUN_ARMED && run_has_command(&late_run);
 }
 
@@ -370,7 +369,7 @@ static struct run late_run = {
 	.option = "heap=",
 	.magic = HEAP_MAGIC,
 	.bytes = sizeof(struct heap_region),
-	.flags = RUN_ARMS_AT_ONCE,
+	.flags = RUN_ARMS_AT_ONCE | RUN_LIVES_ON | RUN_OWN_TABLE,
 	.stack_bytes = STACK_BYTES,
 	.comes = late_comes,
 	.arm = late_arm,

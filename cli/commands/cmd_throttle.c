@@ -349,7 +349,8 @@ static int attach(struct throttling *th)
 					   .bytes = sizeof(*th->region),
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = th->memory.data_fd,
-					   .lock_fd = &th->lock_fd };
+					   .lock_fd = &th->lock_fd,
+					   .has_own_files = true };
 	int result = 0;
 	uint64_t end;
 

@@ -246,7 +246,8 @@ static int attach_flow(struct flow_cli *c)
 					   .bytes = sizeof(*c->region),
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = c->memory.data_fd,
-					   .lock_fd = &c->lock_fd };
+					   .lock_fd = &c->lock_fd,
+					   .has_own_files = true };
 	int result = 0;
 
 	death_log_attach(&c->deaths, c->pid);

@@ -135,7 +135,8 @@ static int load(struct heap_attach *attach, const struct agent_region *memory,
 					   .bytes = sizeof(*region),
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = memory->data_fd,
-					   .lock_fd = &attach->lock_fd };
+					   .lock_fd = &attach->lock_fd,
+					   .has_own_files = true };
 	int result = 0;
 	int status = agent_object_call(COMMAND, set->pid, OBJECT, "heap", &share, &result);
 

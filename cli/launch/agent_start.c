@@ -317,6 +317,19 @@ static int call_agent(const char *agent, pid_t pid, const char *option,
 		      why_size);
 }
 
+/* Its agent works in a thread of its own, which did not come. */
+static int say_no_thread(const char *command, pid_t pid)
+{
+	if (program_is_stopped(pid))
+		return cli_wrong(command,
+				 "process %d: it is stopped: continue it first (kill -CONT %d)",
+				 pid, pid);
+	return cli_wrong(command,
+			 "process %d: a thread that was started in it got no CPU for a second; try "
+			 "again when less is running",
+			 pid);
+}
+
 int agent_object_call(const char *command, pid_t pid, const char *object, const char *option,
 		      const struct agent_share *share, int *result)
 {
@@ -330,10 +343,14 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 	int status = target_lock(command, pid);
 	if (status)
 		return status;
+	if (share && share->has_own_files && program_is_stopped(pid))
+		return say_no_thread(command, pid);
 	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
 	if (err && program_state(pid) == PROGRAM_IS_KERNEL)
 		return cli_wrong(command, "process %d is a kernel thread: it has no program to %s",
 				 pid, strcmp(command, "race") ? command : "search for races");
+	if (!err && *result == -EUNATCH)
+		return say_no_thread(command, pid);
 	return err ? cli_wrong(command, "process %d: %s", pid, why) : CLI_OK;
 }
 

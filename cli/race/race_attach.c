@@ -10,6 +10,7 @@
 #include "cli/race/race_attach.h"
 
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
@@ -20,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #define COMMAND "race"
+#define THREADS_MOST 4096u
 
 static int say_step(const struct race_process *row, pid_t pid)
 {
@@ -108,13 +111,37 @@ static int copy_pipe(pid_t pid, int number)
 	return -1;
 }
 
+/* The same in a table that the process cannot change, of a thread of ours: by its name. */
+static int open_pipe(const struct race_run *run, int number)
+{
+	static pid_t tids[THREADS_MOST];
+	const size_t count = program_threads(run->pid, tids, THREADS_MOST);
+	char wanted[40];
+
+	snprintf(wanted, sizeof(wanted), "pipe:[%" PRIu64 "]", run->region->hangup_inode);
+	for (size_t i = 0; i < count; i++) {
+		char name[40] = "";
+		char path[80];
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", run->pid, tids[i], number);
+		if (readlink(path, name, sizeof(name) - 1) > 0 && !strcmp(name, wanted))
+			return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	}
+	return -1;
+}
+
 /* The kernel signals the end of trapline by a pipe that has no other reader. */
 static void hold_pipe(struct race_run *run)
 {
+	const int number = __atomic_load_n(&run->region->hangup_fd, __ATOMIC_RELAXED);
 	char path[64];
-	int copy = copy_pipe(run->pid, __atomic_load_n(&run->region->hangup_fd, __ATOMIC_RELAXED));
 
 	run->hangup_fd = -1;
+	if (number >= OWN_FD_FAR) {
+		run->hangup_fd = open_pipe(run, number & ~OWN_FD_FAR);
+		return;
+	}
+	int copy = copy_pipe(run->pid, number);
 	if (copy < 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
@@ -156,13 +183,12 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 		.bytes = sizeof(*run->region),
 		.filled = offsetof(struct race_region, records),
 		.data_fd = run->memory.data_fd,
+		.has_own_files = true,
 	};
 	int result = 0;
 	uint64_t end;
 
 	run->pid = set->pid;
-	/* A stop takes a moment to begin, and again after the attach: so ask before and after. */
-	bool was_stopped = program_is_stopped(run->pid);
 	int status = check_process(run->pid);
 	if (status)
 		return status;
@@ -194,10 +220,6 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 			 "a clock in each thread costs some microseconds per thread switch; clocks "
 			 "of the CPUs need CAP_BPF and CAP_PERFMON outside a pid namespace (%s)",
 			 strerror(-no_ticks));
-	run->was_stopped = !status && (was_stopped || program_is_stopped(run->pid));
-	if (run->was_stopped)
-		cli_note(COMMAND, "process %d is stopped: no thread runs until kill -CONT %d",
-			 run->pid, run->pid);
 	return status;
 }
 

@@ -27,7 +27,7 @@ struct race_run {
 	int memory_fd;
 	int hangup_fd; /* the process gets a signal when this is closed: see record/race_region.h; -1: none */
 	uint64_t probe;		     /* is mapped as long as it is the same program */
-	bool was_stopped;	     /* by a signal or a debugger, when the search began or ended */
+	bool was_stopped;	     /* by a signal or a debugger, when the search ended */
 	struct inject_opened opened; /* of a process that runs already */
 };
 

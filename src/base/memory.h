@@ -34,8 +34,8 @@ static inline void *memory_map_inherited(size_t bytes)
 
 static inline void *memory_map_shared(size_t bytes, int writable, int fd, uint64_t offset)
 {
-	return (void *)sys6(SYS_mmap, 0, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,
-			    fd, offset);
+	return (void *)sys_mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,
+				fd, offset);
 }
 
 static inline void memory_unmap(void *p, size_t bytes)

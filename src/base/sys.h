@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/arch_syscall.h"
+#include "base/own_fd.h"
 
 struct perf_event_attr;
 union bpf_attr;
@@ -37,19 +38,37 @@ static inline int sys_perf_event_open(struct perf_event_attr *attr, pid_t pid, i
 	return (int)sys5(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
 }
 
+/* A call whose first argument is a descriptor, also one of the table that is ours. */
+static inline long sys_of_fd_args(long nr, int fd, long b, long c, long d, long e)
+{
+	return fd < OWN_FD_FAR ? arch_syscall6(nr, fd, b, c, d, e, 0) :
+				 own_fd_far(nr, fd, b, c, d, e);
+}
+
+#define sys_of_fd(nr, fd, b, c, d, e) \
+	sys_of_fd_args(nr, fd, (long)(b), (long)(c), (long)(d), (long)(e))
+
+static inline long sys_mmap(void *address, size_t bytes, int protection, int flags, int fd,
+			    uint64_t offset)
+{
+	return fd < OWN_FD_FAR ? sys6(SYS_mmap, address, bytes, protection, flags, fd, offset) :
+				 own_fd_far_map((long)(uintptr_t)address, (long)bytes, protection,
+						flags, fd, (long)offset);
+}
+
 static inline int sys_ioctl(int fd, unsigned long request, uintptr_t arg)
 {
-	return (int)sys3(SYS_ioctl, fd, request, arg);
+	return (int)sys_of_fd(SYS_ioctl, fd, request, arg, 0, 0);
 }
 
 static inline int sys_close(int fd)
 {
-	return (int)sys1(SYS_close, fd);
+	return (int)sys_of_fd(SYS_close, fd, 0, 0, 0, 0);
 }
 
 static inline ssize_t sys_read(int fd, void *buf, size_t n)
 {
-	return sys3(SYS_read, fd, buf, n);
+	return sys_of_fd(SYS_read, fd, buf, n, 0, 0);
 }
 
 static inline ssize_t sys_write(int fd, const void *buf, size_t n)

@@ -76,7 +76,7 @@ int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t 
 	if (fd < 0)
 		return fd == -ENOENT ? -ESRCH : fd;
 	while (!err) {
-		long n = sys3(SYS_getdents64, fd, names->bytes, sizeof(names->bytes));
+		long n = sys_of_fd(SYS_getdents64, fd, names->bytes, sizeof(names->bytes), 0, 0);
 		if (n <= 0) {
 			err = n == -ENOENT ? -ESRCH : (int)n;
 			break;

@@ -11,7 +11,7 @@ void kept_fd_take(struct kept_fd *kept, int fd)
 	struct stat st;
 
 	*kept = (struct kept_fd)KEPT_FD_NONE;
-	if (fd < 0 || sys2(SYS_fstat, fd, &st))
+	if (fd < 0 || sys_of_fd(SYS_fstat, fd, &st, 0, 0, 0))
 		return;
 	*kept = (struct kept_fd){ fd, st.st_dev, st.st_ino };
 }
@@ -20,8 +20,8 @@ int kept_fd_is_ours(const struct kept_fd *kept)
 {
 	struct stat st;
 
-	return kept->fd >= 0 && !sys2(SYS_fstat, kept->fd, &st) && st.st_dev == kept->device &&
-	       st.st_ino == kept->inode;
+	return kept->fd >= 0 && !sys_of_fd(SYS_fstat, kept->fd, &st, 0, 0, 0) &&
+	       st.st_dev == kept->device && st.st_ino == kept->inode;
 }
 
 void kept_fd_close(struct kept_fd *kept)

@@ -125,7 +125,8 @@ static int open_tracee(int pidfd)
 	if (!number)
 		return -ESRCH;
 	make_path(path, "/proc/", number, "/mem");
-	return own_fd_open(path, O_RDWR);
+	/* In this thread, which traces it: another may not write there. */
+	return own_fd_up((int)sys4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0));
 }
 
 static void end_tracee(struct mem *mem)
@@ -167,7 +168,7 @@ int mem_open_traced(struct mem *mem)
 
 static int write_once(const struct mem *mem, uint64_t address, const void *bytes, size_t len)
 {
-	long n = sys4(SYS_pwrite64, mem->fd, bytes, len, address);
+	long n = sys_of_fd(SYS_pwrite64, mem->fd, bytes, len, address, 0);
 
 	return n == (long)len ? 0 : n < 0 ? (int)n : -EIO;
 }

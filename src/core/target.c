@@ -95,7 +95,7 @@ static int open_descriptors(struct trapline *t)
 	t->epoll_fd = (int)sys1(SYS_epoll_create1, EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
 		return failed(t->epoll_fd, FAILED_TARGET, "epoll_create1");
-	t->pid_fd = own_fd_up((int)sys2(SYS_pidfd_open, t->pid, 0));
+	t->pid_fd = (int)sys2(SYS_pidfd_open, t->pid, 0);
 	/* A thread: EINVAL, since v6.16 or so ENOENT. */
 	if (t->pid_fd == -EINVAL || t->pid_fd == -ENOENT)
 		return failed(-EINVAL, FAILED_ARGUMENT, "the pid is a thread, not a process");

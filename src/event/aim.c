@@ -24,17 +24,36 @@
 
 int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
 {
-	return own_fd_up(sys_perf_event_open(attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+	/* Another thread may make the call. */
+	const pid_t of = tid || cpu >= 0 ? tid : sys_gettid();
+
+	return own_fd_keep(SYS_perf_event_open, (long)(uintptr_t)attr, of, cpu, -1,
+			   PERF_FLAG_FD_CLOEXEC);
+}
+
+/* What changes an event in all threads runs where its descriptors are near: at once, and not call by call. */
+struct change {
+	struct trapline_event *ev;
+	const struct perf_event_attr *attr;
+	struct task_names *names;
+};
+
+static long modify_near(void *arg)
+{
+	const struct change *c = arg;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < c->ev->roots.count; i++)
+		err = sys_ioctl(c->ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
+				(uintptr_t)c->attr);
+	return err;
 }
 
 static int modify(struct trapline_event *ev, const struct perf_event_attr *attr)
 {
-	int err = 0;
+	struct change change = { .ev = ev, .attr = attr };
 
-	for (size_t i = 0; !err && i < ev->roots.count; i++)
-		err = sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
-				(uintptr_t)attr);
-	return err;
+	return (int)own_fd_run(modify_near, &change);
 }
 
 static void describe(struct trapline_event *ev, uint64_t addr, uint32_t len)
@@ -69,45 +88,57 @@ int event_aim(struct trapline_event *ev, uint64_t addr, uint32_t len, enum trapl
 	return err;
 }
 
-struct opening {
-	struct trapline_event *ev;
-	struct perf_event_attr attr;
-};
-
 static int open_again(void *arg, pid_t tid)
 {
-	struct opening *opening = arg;
-	struct event_roots *roots = &opening->ev->roots;
+	const struct change *c = arg;
+	struct event_roots *roots = &c->ev->roots;
+	struct perf_event_attr attr = *c->attr; /* the kernel may write its size there */
 
 	if (roots->count == roots->capacity)
 		return -ENFILE;
-	int fd = event_open_fd(&opening->attr, tid, -1);
+	int fd = event_open_fd(&attr, tid, -1);
 	if (fd == -EMFILE && !event_limit_raise_once())
-		fd = event_open_fd(&opening->attr, tid, -1);
+		fd = event_open_fd(&attr, tid, -1);
 	if (fd < 0)
 		return fd == -ESRCH ? 0 : fd; /* it has ended */
 	roots->fds[roots->count++] = fd;
 	return 0;
 }
 
+static long open_all(void *arg)
+{
+	struct change *c = arg;
+
+	return tasks_each(c->ev->pid, c->names, open_again, c);
+}
+
 int event_aim_again(struct trapline_event *ev, uint64_t addr, uint32_t len,
 		    enum trapline_access access, struct task_names *names)
 {
-	struct opening opening = { .ev = ev };
+	struct perf_event_attr attr;
+	struct change change = { ev, &attr, names };
 
-	describe_access(ev, addr, len, access, &opening.attr);
-	int err = tasks_each(ev->pid, names, open_again, &opening);
+	describe_access(ev, addr, len, access, &attr);
+	int err = (int)own_fd_run(open_all, &change);
 	if (err)
 		event_let_go(ev);
 	return err;
+}
+
+static long disable_all(void *arg)
+{
+	const struct trapline_event *ev = arg;
+
+	for (size_t i = 0; i < ev->roots.count; i++)
+		sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	return 0;
 }
 
 void event_pause(struct trapline_event *ev)
 {
 	ev->wanted = 0;
 	ev->applied = 0;
-	for (size_t i = 0; i < ev->roots.count; i++)
-		sys_ioctl(ev->roots.fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	own_fd_run(disable_all, ev);
 }
 
 void event_rest(struct trapline_event *ev)
@@ -143,11 +174,11 @@ int event_aim_self(struct trapline_event *ev, uint64_t addr)
 }
 
 /* A descriptor is closed only while it is still an event: the program may have closed all. */
-void event_let_go(struct trapline_event *ev)
+static long close_all(void *arg)
 {
+	struct trapline_event *ev = arg;
 	uint64_t id;
 
-	atomic_add(&ev->generation, 1u);
 	for (size_t i = 0; i < ev->roots.count; i++) {
 		int fd = ev->roots.fds[i];
 
@@ -157,6 +188,13 @@ void event_let_go(struct trapline_event *ev)
 		sys_close(fd);
 	}
 	ev->roots.count = 0;
+	return 0;
+}
+
+void event_let_go(struct trapline_event *ev)
+{
+	atomic_add(&ev->generation, 1u);
+	own_fd_run(close_all, ev);
 }
 
 void event_free(struct trapline_event *ev)

@@ -18,8 +18,8 @@
 #include "code/poke/poke.h"
 #include "guest/environment.h"
 #include "guest/outside.h"
-#include "guest/own_files.h"
 #include "guest/own_stack.h"
+#include "guest/own_table.h"
 #include "guest/own_thread.h"
 #include "guest/sanitizer.h"
 #include "guest/share.h"
@@ -51,14 +51,17 @@ static int has_command_by_number(const struct run *run)
 {
 	const struct share_head *head = run->region;
 
-	return !atomic_get(&words_of(run)->stop) && sys2(SYS_kill, head->observer, 0) != -ESRCH;
+	if (atomic_get(&words_of(run)->stop))
+		return 0;
+	/* A forked child: the thread of its parent, as long as there is one, says so in the region. */
+	return (pid_t)sys0(SYS_getppid) == run->pid || sys2(SYS_kill, head->observer, 0) != -ESRCH;
 }
 
 int run_has_command(const struct run *run)
 {
 	if (!kept_fd_is_ours(&run->lock))
 		return run->flags & RUN_LIVES_ON && has_command_by_number(run);
-	const long err = sys2(SYS_flock, run->lock.fd, LOCK_EX | LOCK_NB);
+	const long err = sys_of_fd(SYS_flock, run->lock.fd, LOCK_EX | LOCK_NB, 0, 0, 0);
 	return err == -EINTR || err == -EWOULDBLOCK;
 }
 
@@ -97,7 +100,7 @@ static void wait_for_command(const struct run *run)
 			return;
 	}
 	while (!run->tick && kept_fd_is_ours(&run->lock) &&
-	       sys2(SYS_flock, run->lock.fd, LOCK_EX) == -EINTR)
+	       sys_of_fd(SYS_flock, run->lock.fd, LOCK_EX, 0, 0, 0) == -EINTR)
 		;
 }
 
@@ -113,16 +116,27 @@ int run_take(struct run *run, void *region, int lock)
 		memory_unmap(run->last, run->bytes);
 	run->last = run->region;
 	run->region = region;
+	run->pid = sys_getpid();
 	kept_fd_take(&run->lock, lock);
 	if (run->forked)
 		run_follow_forks(run);
 	return 0;
 }
 
+/* Its thread does so itself. */
+static void drop_table(struct run *run)
+{
+	if (run->has_table && !run->has_thread) {
+		own_table_end();
+		run->has_table = 0;
+	}
+}
+
 void run_forget(struct run *run)
 {
 	own_stacks_end();
 	kept_fd_close(&run->lock);
+	drop_table(run);
 	atomic_set(&run->is_taken, 0u);
 }
 
@@ -218,53 +232,59 @@ static int arm_late(struct run *run)
 	return err;
 }
 
+static void enter(const struct run *run)
+{
+	own_thread_begins();
+	if (run->has_table)
+		own_table_enter();
+}
+
+/* Another run may have taken the row by now: what is asked is the thread's own. */
+static void leave(int has_table)
+{
+	if (!has_table)
+		return;
+	own_table_leave();
+	own_table_end();
+}
+
 /* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
 static void *run_late(void *arg)
 {
 	struct run *run = arg;
+	const int has_table = run->has_table;
 
-	own_thread_begins();
+	enter(run);
 	if (arm_late(run))
 		tell_end(run, RUN_FAILED);
 	else
 		wait_for_end(run);
+	leave(has_table);
 	return NULL;
 }
-
-enum {
-	FILES_UNKNOWN,
-	FILES_ARE_OWN,
-	FILES_ARE_SHARED
-};
 
 static void *run_started(void *arg)
 {
 	struct run *run = arg;
-	int err = -EINVAL;
+	const int has_table = run->has_table;
 
-	own_thread_begins();
-	if (run->flags & RUN_OWN_FILES)
-		err = own_files_take(run->lock.fd);
-	atomic_set(&run->has_own_files, (uint32_t)(err ? FILES_ARE_SHARED : FILES_ARE_OWN));
+	enter(run);
 	wait_for_end(run);
+	leave(has_table);
 	return NULL;
-}
-
-/* The thread has the lock then, and the program's table does not need it. */
-static void give_files(struct run *run, int lock)
-{
-	if (!(run->flags & RUN_OWN_FILES))
-		return;
-	while (atomic_get(&run->has_own_files) == FILES_UNKNOWN)
-		sys_nap(&wait_step);
-	if (atomic_get(&run->has_own_files) == FILES_ARE_OWN)
-		sys_close(lock);
 }
 
 static int start_thread(struct run *run, void *(*function)(void *))
 {
+	int err;
+
 	own_thread_prepare();
-	return own_thread_start(pthread_create, run->stack_bytes, function, run);
+	if (run->has_table)
+		err = own_table_start_thread(run->stack_bytes, function, run);
+	else
+		err = own_thread_start(pthread_create, run->stack_bytes, function, run);
+	run->has_thread = !err;
+	return err;
 }
 
 /* Before the thread is there nothing is begun: what the agent itself calls until then is no hit. */
@@ -275,13 +295,9 @@ static int arm_started(struct run *run)
 
 	if (err)
 		return err;
-	atomic_set(&run->has_own_files, (uint32_t)FILES_UNKNOWN);
-	const int lock = run->lock.fd;
 	err = start_thread(run, run_started);
-	if (!err) {
-		give_files(run, lock);
+	if (!err)
 		return run->begin ? run->begin(run->region) : 0;
-	}
 	run->end(run->region);
 	trapline_explain(err, words->why, sizeof(words->why));
 	atomic_set(&words->error, err);
@@ -393,9 +409,12 @@ static void forked(void)
 	const int were_ours = is_preloaded ? signals_are_ours(0) : 0;
 
 	fork_lock = unlocked;
-	for (const struct run *run = following; run; run = run->next)
+	own_table_forked();
+	for (struct run *run = following; run; run = run->next) {
+		run->has_table = 0;
 		if (run->forked)
 			run->forked();
+	}
 	if (is_preloaded && makes_no_calls) /* the handler is as it was: the kernel is not asked */
 		signals_are_ours(were_ours);
 	else
@@ -424,15 +443,27 @@ static void spare_numbers(void)
 		own_fd_lowest = LOWEST_FD;
 }
 
+/* A program that has just been started may have its numbers disturbed instead: it does not run yet. */
+static int take_table(struct run *run, int is_late)
+{
+	run->has_thread = 0;
+	const int err = run->flags & RUN_OWN_TABLE ? own_table_begin() : -ENOTSUP;
+
+	run->has_table = !err;
+	return run->flags & RUN_OWN_TABLE && is_late ? err : 0;
+}
+
 /* Or -errno, and the region is unmapped. */
-static int with_lock(struct run *run, void *region, const char *path,
+static int with_lock(struct run *run, void *region, const char *path, int is_late,
 		     int (*begin)(struct run *run, void *region, int lock))
 {
-	const int lock = share_open(path);
-	const int err = lock < 0 ? lock : begin(run, region, lock);
-
+	int err = take_table(run, is_late);
+	const int lock = err ? err : share_open(path);
+	err = lock < 0 ? lock : begin(run, region, lock);
 	if (err && lock >= 0)
 		sys_close(lock);
+	if (err)
+		drop_table(run);
 	if (err)
 		memory_unmap(region, run->bytes);
 	return err;
@@ -449,7 +480,7 @@ static void start_one(struct run *run, const char *path, int (*end_all)(void))
 	if (run->start)
 		run->start(region);
 	else
-		with_lock(run, region, path, start_locked);
+		with_lock(run, region, path, 0, start_locked);
 	if (!(run->flags & RUN_OWN_SIGNALS))
 		keep_signals();
 }
@@ -503,17 +534,10 @@ static int attach_locked(struct run *run, void *region, int lock)
 	return err;
 }
 
-/* For a tool that has no thread of its own there. */
-static void *keep_calls(void *arg)
+static void end_kept_calls(const struct run *run)
 {
-	const struct timespec step = { 0, LOOK_EVERY_NS };
-	const struct run *run = arg;
-
-	own_thread_begins();
-	while (!run->is_over()) {
-		sys_nap(&step);
-		look_at_action(run);
-	}
+	if (!run->sees_calls)
+		return;
 	if (run->flags & RUN_OPENS_TRAP) {
 		run->calls->rest();
 		run->calls->wait_for_masks();
@@ -522,20 +546,47 @@ static void *keep_calls(void *arg)
 	own_thread_opens();
 	run->calls->end(is_outside);
 	own_thread_shuts();
+}
+
+/* For a tool that has no thread of its own there. */
+static void *keep_calls(void *arg)
+{
+	const struct timespec step = { 0, LOOK_EVERY_NS };
+	struct run *run = arg;
+	const int has_table = run->has_table;
+
+	enter(run);
+	while (atomic_get(&run->is_attaching))
+		sys_nap(&wait_step);
+	while (!run->is_over()) {
+		sys_nap(&step);
+		if (run->sees_calls)
+			look_at_action(run);
+	}
+	end_kept_calls(run);
+	leave(has_table);
 	return NULL;
 }
 
-/* Without the thread the calls go to the kernel, as where libc cannot be changed. */
+/* Where libc cannot be changed the calls go to the kernel. The thread knows when the table is needed no more. */
 static int attach_kept(struct run *run, void *region)
 {
 	if (run->comes)
 		run->comes(1);
-	const int sees_calls = !run->calls->begin(end_for_program, run->flags & RUN_OPENS_TRAP);
-	if (sees_calls)
+	int err = take_table(run, 1);
+	if (err)
+		return err;
+	run->sees_calls = !run->calls->begin(end_for_program, run->flags & RUN_OPENS_TRAP);
+	if (run->sees_calls)
 		run->calls->look_again();
-	const int err = run->attach(region);
-	if (sees_calls && start_thread(run, keep_calls))
+	atomic_set(&run->is_attaching, 1u);
+	err = start_thread(run, keep_calls);
+	if (!err)
+		err = run->attach(region);
+	else if (run->sees_calls)
 		run->calls->end(false);
+	drop_table(run);
+	atomic_set(&run->is_attaching, 0u);
 	return err;
 }
 
@@ -546,7 +597,7 @@ static int attach_one(struct run *run, const char *path)
 	if (!region)
 		return -ENOENT;
 	if (run->arm)
-		return with_lock(run, region, path, attach_locked);
+		return with_lock(run, region, path, 1, attach_locked);
 	return run->is_over ? attach_kept(run, region) : run->attach(region);
 }
 
@@ -590,7 +641,10 @@ int run_call(struct run *const *table, size_t count, const char *options, int (*
 	spare_numbers();
 	end_for_program = end_all;
 	poke_keeps_mappings = 1;
+	/* The command gives the thread that makes the call a table of its own, where it can. */
+	own_table_spare(1);
 	const int result = do_call(table, count, options);
+	own_table_spare(0);
 	atomic_set(&caller, 0);
 	return result;
 }

@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "code/kept_fd.h"
 #include "guest/late_calls.h"
@@ -30,9 +31,9 @@ enum run_flag {
 	RUN_OPENS_TRAP =
 		128, /* its command opens SIGTRAP in threads, and blocks it again at the end */
 	RUN_LIVES_ON =
-		256, /* also where the program has closed the lock: the command is asked for by its number */
-	RUN_OWN_FILES =
-		512, /* no thread of the program uses a descriptor of it: see guest/own_files.h */
+		256, /* where the lock is not to be had any more the command is asked for by its number */
+	RUN_OWN_TABLE =
+		512, /* where it can, it has its descriptors in a table of its own: see guest/own_table.h */
 };
 
 struct run {
@@ -85,10 +86,13 @@ struct run {
 	void *region;
 	void *last; /* of the run before: a thread may still be about to count there */
 	struct kept_fd lock;
+	pid_t pid; /* that took the region */
 	uint32_t is_taken;
 	uint32_t follows_forks;
 	uint32_t sees_calls;
-	uint32_t has_own_files;
+	int has_table; /* it is a user of the table, which its thread gives up, if it has one */
+	int has_thread;
+	uint32_t is_attaching;
 	struct run *next;
 };
 

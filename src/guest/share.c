@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
+#include "guest/own_table.h"
 #include "record/share_head.h"
 
 /* From <linux/fcntl.h>, which does not go with <fcntl.h>. */
@@ -47,14 +48,14 @@ static int read_name(const char *text, struct named *out)
 
 static int is_of_own_user(int at, const char *path, struct stat *st)
 {
-	return !sys4(SYS_newfstatat, at, path, st, *path ? 0 : AT_EMPTY_PATH) &&
+	return !sys_of_fd(SYS_newfstatat, at, path, st, *path ? 0 : AT_EMPTY_PATH, 0) &&
 	       st->st_uid == (uid_t)sys0(SYS_geteuid);
 }
 
 static int has_size_and_seals(int fd, size_t bytes, int seals)
 {
 	struct stat st;
-	long found = sys3(SYS_fcntl, fd, GET_SEALS, 0);
+	long found = sys_of_fd(SYS_fcntl, fd, GET_SEALS, 0, 0, 0);
 
 	return found >= 0 && (found & seals) == seals && is_of_own_user(fd, "", &st) &&
 	       (size_t)st.st_size == bytes;
@@ -66,7 +67,8 @@ static int open_there(int pid, int number, int flags)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, number);
-	return own_fd_open(path, flags | O_NONBLOCK | O_NOCTTY);
+	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t)path,
+			   flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0, 0);
 }
 
 static void *map_data(const struct named *name, size_t bytes)
@@ -91,8 +93,7 @@ static int map_head(const struct named *name, void *memory)
 	if (fd < 0)
 		return fd;
 	if (has_size_and_seals(fd, SHARE_HEAD_BYTES, SEAL_SHRINK | SEAL_GROW | SEAL_FUTURE_WRITE))
-		at = sys6(SYS_mmap, memory, SHARE_HEAD_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd,
-			  0);
+		at = sys_mmap(memory, SHARE_HEAD_BYTES, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
 	sys_close(fd);
 	return at < 0 ? (int)at : 0;
 }
@@ -163,8 +164,10 @@ int share_open(const char *text)
 	int fd = -EINVAL;
 
 	if (!strncmp(text, "fd:", 3))
-		fd = (int)sys3(SYS_fcntl, atoi(text + 3), F_DUPFD_CLOEXEC, 3);
+		fd = own_table_is_open() ?
+			     own_table_take(atoi(text + 3)) :
+			     own_fd_up((int)sys3(SYS_fcntl, atoi(text + 3), F_DUPFD_CLOEXEC, 3));
 	else if (!read_name(text, &name))
 		fd = open_there(name.pid, name.data, O_RDWR);
-	return fd < 0 ? fd : own_fd_up(fd);
+	return fd;
 }

@@ -43,7 +43,7 @@ TRAP_PATH static uint64_t inode_of(int fd)
 {
 	struct stat st;
 
-	return sys4(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH) ? 0 : st.st_ino;
+	return sys_of_fd(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH, 0) ? 0 : st.st_ino;
 }
 
 /* The program may have closed it and opened something else there. */
@@ -63,16 +63,21 @@ TRAP_PATH static void on_hangup(void)
 	race_end(is_over ? RACE_STEP_NONE : RACE_STEP_UNWATCHED, is_over ? 0 : -ECANCELED);
 }
 
-int race_outside_is_left(void)
+static long is_left(void *unused)
 {
-	struct pollfd end = { .fd = race.hangup.fd, .events = POLLOUT };
+	struct pollfd end = { .fd = race.hangup.fd & ~OWN_FD_FAR, .events = POLLOUT };
 	const struct timespec now = { 0, 0 };
 
 	return race.hangup.fd && inode_of(race.hangup.fd) == race.hangup.inode &&
 	       sys5(SYS_ppoll, &end, 1, &now, NULL, 0) == 1 && end.revents & POLLERR;
 }
 
-static int open_hangup(void)
+int race_outside_is_left(void)
+{
+	return own_fd_run(is_left, NULL) == 1;
+}
+
+static long open_hangup(void *unused)
 {
 	struct race_hangup *h = &race.hangup;
 	int fds[2];
@@ -83,13 +88,15 @@ static int open_hangup(void)
 	sys_close(fds[0]); /* through /proc the other end can be opened as often as is wanted */
 	h->fd = own_fd_up(fds[1]); /* the program expects the lowest free one */
 	h->inode = inode_of(h->fd);
-	trap_hangup_fd = h->fd;
+	const int near = h->fd & ~OWN_FD_FAR;
+	trap_hangup_fd = near;
 	atomic_set(&trap_on_hangup, on_hangup);
-	err = (int)sys3(SYS_fcntl, h->fd, F_SETOWN, race.pid);
+	err = (int)sys3(SYS_fcntl, near, F_SETOWN, race.pid);
 	if (!err)
-		err = (int)sys3(SYS_fcntl, h->fd, SET_SIGNAL, SIGTRAP);
+		err = (int)sys3(SYS_fcntl, near, SET_SIGNAL, SIGTRAP);
 	if (!err)
-		err = (int)sys3(SYS_fcntl, h->fd, F_SETFL, O_ASYNC | O_NONBLOCK);
+		err = (int)sys3(SYS_fcntl, near, F_SETFL, O_ASYNC | O_NONBLOCK);
+	race.region->hangup_inode = h->inode;
 	race.region->hangup_fd = h->fd;
 	return err;
 }
@@ -112,10 +119,10 @@ static void open_gate(void)
 /* As /proc has it: the kernel writes it, no process. */
 static int is_named(int fd, const char *name)
 {
-	char path[32] = "/proc/self/fd/";
+	char path[40] = "/proc/thread-self/fd/";
 	char found[64];
 	char digits[12];
-	size_t at = sizeof("/proc/self/fd/") - 1;
+	size_t at = sizeof("/proc/thread-self/fd/") - 1;
 	size_t count = 0;
 	long i = 0;
 
@@ -158,11 +165,11 @@ int race_copy_event(int pidfd, int number, uint64_t id)
  * A process continues when the command is killed: with the clocks, so that its next tick takes all
  * away. Without (a security module may forbid it) that waits for its next thread, or its end.
  */
-static void keep_clocks(void)
+static long keep_clocks(void *unused)
 {
 	const struct race_settings *set = &race.region->settings;
 	uint32_t count = set->clock_count < RACE_CLOCKS ? set->clock_count : RACE_CLOCKS;
-	int pidfd = own_fd_up((int)sys2(SYS_pidfd_open, race.region->share.observer, 0));
+	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
 
 	for (uint32_t i = 0; pidfd >= 0 && i < count; i++) {
 		int fd = race_copy_event(pidfd, set->clock_fds[i], set->clock_ids[i]);
@@ -173,6 +180,7 @@ static void keep_clocks(void)
 	}
 	if (pidfd >= 0)
 		sys_close(pidfd);
+	return 0;
 }
 
 TRAP_PATH static void drop_clocks(void)
@@ -185,13 +193,13 @@ TRAP_PATH static void drop_clocks(void)
 int race_outside_start(void)
 {
 	int is_late = (race.flags & RACE_IS_LATE) != 0;
-	int err = is_late ? open_hangup() : 0;
+	int err = is_late ? (int)own_fd_run(open_hangup, NULL) : 0;
 
 	if (err || !(race.flags & RACE_HAS_TICKS))
 		return err;
 	open_gate();
 	if (!is_late || race.flags & RACE_IS_FORKED)
-		keep_clocks();
+		own_fd_run(keep_clocks, NULL);
 	race_cpus_listen();
 	return 0;
 }

@@ -428,6 +428,9 @@ static void forget(void)
 {
 	trap_forked();
 	race_let_go_of_copies();
+	/* What is in a table of our own stays with the parent. */
+	if (race.cpus.fds[0][0] >= OWN_FD_FAR)
+		memset(&race.cpus, 0, sizeof(race.cpus));
 	struct race_cpu_events cpus = race.cpus;
 	uint64_t trap_ns = race.budget.trap_ns;
 	memset(&race, 0, sizeof(race));

@@ -165,9 +165,12 @@ uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, 
 {
 	const struct event_roots *roots = &th->event->roots;
 	size_t n = roots->count * roots->fds_per_root;
-	uint32_t count = n < max ? (uint32_t)n : max;
+	uint32_t count = 0;
 
-	memcpy(fds, roots->fds, count * sizeof(*fds));
+	/* What is in a table of ours the program cannot close. */
+	for (size_t i = 0; i < n && count < max; i++)
+		if (roots->fds[i] < OWN_FD_FAR)
+			fds[count++] = roots->fds[i];
 	return count;
 }
 

@@ -76,23 +76,25 @@ ok "no_descriptor_stays_in_a_running_process" $?
 
 "$trapline" throttle -p $pid --cpu 20% --for 5 2>"$tmp/err" &
 throttling=$!
+# Of a thread of ours, in a table of its own: none of the numbers is the program's.
 has_events()
 {
-	descriptors | grep -q perf_event
+	find "/proc/$pid"/task/*/fd -lname '*perf_event*' 2>/dev/null | grep -q . && ! descriptors | grep -q perf_event
 }
 eventually has_events
+status=$?
 sleep 0.5
 kill -USR1 $pid
 wait $throttling
 # Without its events it would use two CPUs, or all there is.
-[ $? = 0 ] && got 40 && grep -q 'note: process [0-9]* closed the events of its budget; they were opened again (1 time)$' "$tmp/err"
-ok "a_process_that_closes_its_events_keeps_its_budget" $?
+[ $? = 0 ] && [ $status = 0 ] && got 25
+ok "a_process_that_closes_all_descriptors_keeps_its_budget" $?
 kill $pid
 wait $pid
 [ $? = 0 ] && grep -q '^ok$' "$tmp/victim"
 ok "and_its_own_files_at_their_numbers_stay_open" $?
 
-# in_debt N: its threads sleep for seconds in a check of the events that it closes.
+# in_debt N: its threads sleep for seconds in a check while it closes all.
 in_debt()
 {
 	"$victims/closer" >"$tmp/closer$1" &
@@ -103,7 +105,7 @@ in_debt()
 	eventually has_events
 	sleep 0.5
 	kill -USR1 $closer
-	wait $throttling && grep -q 'they were opened again (1 time)$' "$tmp/err$1"
+	wait $throttling && grep -q 'budget 2.0%' "$tmp/err$1"
 	status=$?
 	kill $closer
 	wait $closer && grep -q '^ok$' "$tmp/closer$1" && return $status
@@ -117,7 +119,7 @@ status=0
 for debtor in $debtors; do
 	wait "$debtor" || status=1
 done
-ok "events_are_opened_again_while_threads_sleep_in_the_old_ones" $status
+ok "and_one_that_closes_them_while_threads_sleep_in_a_check_too" $status
 
 # --- processes that the agent is not in ---
 

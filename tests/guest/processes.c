@@ -318,8 +318,7 @@ static const char *lowest_number(long arg)
 
 	close(b);
 	close(c);
-	for (int i = 0; i < 40; i++)
-		step(i);
+	work();
 	EXPECT(a < 10 && b < 12 && c == a, "open() gave %d, %d, %d", a, b, c);
 	return NULL;
 }
@@ -466,7 +465,8 @@ const struct behaviour behaviours[] = {
 	{ "traces_child", trace_child, 0, 0, NULL, NULL },
 	{ "stop_continue", stop_and_continue, 0, 0, NULL, NULL },
 	{ "sigchld", hear_of_child, 0, 0, count_children, NULL },
-	{ "closefrom", close_all, 0, 0, NULL, NULL },
+	/* Alone: it would close a file that a thread that works has just opened, and that thread one of these. */
+	{ "closefrom", close_all, 0, ALONE, NULL, NULL },
 	{ "fixed_descriptors", use_numbers, 0, 0, NULL, NULL },
 	{ "lowest_descriptor", lowest_number, 0, ALONE, NULL, NULL },
 	{ "limit_nofile", reach_limit, 24, 0, limit_files, NULL },

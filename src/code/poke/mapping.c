@@ -52,7 +52,7 @@ static int ask(int fd, uint64_t address, struct mapping *out)
 		.name_bytes = sizeof(out->name),
 		.name = (uintptr_t)out->name,
 	};
-	long err = sys3(SYS_ioctl, fd, ASK_FOR_MAPPING, &query);
+	long err = sys_ioctl(fd, ASK_FOR_MAPPING, (uintptr_t)&query);
 
 	if (err)
 		return (int)err;

@@ -57,15 +57,15 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 	long at;
 
 	if (!near)
-		return sys6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
+		return sys_mmap(NULL, bytes, protection, flags, fd, 0);
 	near &= ~(uint64_t)(STEP_BYTES - 1);
 	for (int64_t away = STEP_BYTES; away < REACH; away += STEP_BYTES) {
-		at = sys6(SYS_mmap, near - away, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd,
-			  0);
+		at = sys_mmap((void *)(uintptr_t)(near - away), bytes, protection,
+			      flags | MAP_FIXED_NOREPLACE, fd, 0);
 		if (at == (long)(near - away))
 			return at;
-		at = sys6(SYS_mmap, near + away, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd,
-			  0);
+		at = sys_mmap((void *)(uintptr_t)(near + away), bytes, protection,
+			      flags | MAP_FIXED_NOREPLACE, fd, 0);
 		if (at == (long)(near + away))
 			return at;
 		if (at == -EACCES || at == -EPERM || at == -ENOMEM)
@@ -76,14 +76,16 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 
 static int open_memory(size_t bytes)
 {
-	int fd = own_fd_up((int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC | MFD_EXEC));
+	int fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-code",
+			     MFD_CLOEXEC | MFD_EXEC, 0, 0, 0);
 
 	/* Before v6.3 the flag is not known. */
 	if (fd == -EINVAL)
-		fd = own_fd_up((int)sys2(SYS_memfd_create, "trapline-code", MFD_CLOEXEC));
+		fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-code", MFD_CLOEXEC,
+				 0, 0, 0);
 	if (fd < 0)
 		return fd;
-	int err = (int)sys2(SYS_ftruncate, fd, bytes);
+	int err = (int)sys_of_fd(SYS_ftruncate, fd, bytes, 0, 0, 0);
 	if (err) {
 		sys_close(fd);
 		return err;
@@ -122,7 +124,7 @@ int region_store(uint64_t address, const void *bytes, size_t len)
 		region->is_known_ours = kept_fd_is_ours(&region->memory);
 	if (!region->is_known_ours)
 		return -EBADF;
-	long n = sys4(SYS_pwrite64, region->memory.fd, bytes, len, address - region->start);
+	long n = sys_of_fd(SYS_pwrite64, region->memory.fd, bytes, len, address - region->start, 0);
 	return n == (long)len ? 0 : n < 0 ? (int)n : -EIO;
 }
 
@@ -314,8 +316,8 @@ static int make_copy(struct region_copy *out, const void *contents)
 static int put_copy(const struct region_copy *own)
 {
 	struct region *region = own->region;
-	long at = sys6(SYS_mmap, region->start, region->bytes, PROT_READ | PROT_EXEC,
-		       MAP_SHARED | MAP_FIXED, own->fd, 0);
+	long at = sys_mmap((void *)(uintptr_t)region->start, region->bytes, PROT_READ | PROT_EXEC,
+			   MAP_SHARED | MAP_FIXED, own->fd, 0);
 
 	if (at < 0) {
 		memory_unmap(own->alias, region->bytes);

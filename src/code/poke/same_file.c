@@ -34,7 +34,7 @@ static uint8_t *map_by_name(const struct mapping *mapping, const char *name, uin
 
 	if (fd < 0)
 		return (uint8_t *)-ENOENT;
-	uint8_t *copy = (uint8_t *)sys6(SYS_mmap, 0, bytes, protection, MAP_PRIVATE, fd, offset);
+	uint8_t *copy = (uint8_t *)sys_mmap(NULL, bytes, protection, MAP_PRIVATE, fd, offset);
 	sys_close(fd);
 	if (memory_failed(copy))
 		return (uint8_t *)-ENOMEM;

@@ -53,7 +53,7 @@ static int mem_read(uint64_t address, void *out, size_t len)
 
 	if (fd < 0)
 		return -EFAULT;
-	long n = sys4(SYS_pread64, fd, out, len, address);
+	long n = sys_of_fd(SYS_pread64, fd, out, len, address, 0);
 	sys_close(fd);
 	return n == (long)len ? 0 : -EFAULT;
 }

@@ -99,7 +99,7 @@ int traps_rest_all(struct trapline_traps *set)
 
 		if (row->is_gone || row->is_resting || !trap_row_is_in_place(row))
 			continue;
-		if (sys4(SYS_pwrite64, fd, row->bytes, 1, row->address) == 1)
+		if (sys_of_fd(SYS_pwrite64, fd, row->bytes, 1, row->address, 0) == 1)
 			row->is_resting = 1;
 	}
 	sys_close(fd);

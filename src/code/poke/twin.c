@@ -99,8 +99,8 @@ static int is_in_file(int pagemap, uint64_t page)
 {
 	uint64_t entry;
 
-	if (sys4(SYS_pread64, pagemap, &entry, sizeof(entry), page / PAGE_BYTES * sizeof(entry)) !=
-	    sizeof(entry))
+	if (sys_of_fd(SYS_pread64, pagemap, &entry, sizeof(entry),
+		      page / PAGE_BYTES * sizeof(entry), 0) != sizeof(entry))
 		return 0;
 	return entry & IS_PRESENT ? (entry & IS_OF_FILE) != 0 : !(entry & IS_SWAPPED);
 }

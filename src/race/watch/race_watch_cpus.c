@@ -64,8 +64,8 @@ static int place_map(int pidfd)
 
 	if (fd < 0)
 		return fd;
-	long at = sys6(SYS_mmap, &place, TRAPS_BYTES, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_FIXED, fd, 0);
+	long at = sys_mmap(&place, TRAPS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			   0);
 	sys_close(fd);
 	if (at >= 0)
 		return 0;
@@ -106,6 +106,17 @@ static void close_copies(void)
 	memset(&race.cpus, 0, sizeof(race.cpus));
 }
 
+static long copy_from_observer(void *unused)
+{
+	int pidfd = (int)sys2(SYS_pidfd_open, race.region->share.observer, 0);
+
+	if (pidfd < 0)
+		return pidfd;
+	if (copy_all(pidfd))
+		close_copies();
+	return sys_close(pidfd);
+}
+
 /*
  * Where they may not be had (a user, a security module) it continues with what is left of the
  * registers.
@@ -117,12 +128,7 @@ void race_cpus_start(void)
 	/* A child that was forked has them already. */
 	if (!set->cpu_count || !(race.flags & RACE_HAS_TICKS) || race.cpus.count)
 		return;
-	int pidfd = own_fd_up((int)sys2(SYS_pidfd_open, race.region->share.observer, 0));
-	if (pidfd < 0)
-		return;
-	if (copy_all(pidfd))
-		close_copies();
-	sys_close(pidfd);
+	own_fd_run(copy_from_observer, NULL);
 }
 
 void race_cpu_event(struct trapline_event *ev, enum race_cpu_event which)
