@@ -357,7 +357,7 @@ static bool is_surely_plain(struct race_report *r, const struct race_access_plac
 }
 
 /*
- * A side that waits is a sign of intent, unless the source shows that nothing was done about it: a
+ * A side that waits is a sign of intent, unless the source shows that nothing was done about it. A
  * flag that is polled is the race that most beginners write.
  */
 static bool is_meant_to_wait(struct race_report *r, const struct race_view *v)

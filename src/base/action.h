@@ -5,9 +5,9 @@
  * A copy is never half of one action and half of another. Reading takes no lock, and works in a signal
  * that interrupted a replacement in the same thread.
  *
- * Rules: a slot belongs to the thread that claimed it until it is the current one. Then it belongs to the
- * thread that replaces it, which lets it go. The contents of a slot change only while its version is
- * ACTION_BUSY. A version is never used again.
+ * Rules: a slot belongs to the thread that claimed it until it is the current one. Then it belongs
+ * to the thread that replaces it, which releases it. The contents of a slot change only while its
+ * version is ACTION_BUSY. A version is never used again.
  */
 #ifndef BASE_ACTION_H
 #define BASE_ACTION_H

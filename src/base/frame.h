@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frame.h - does an interrupted context stand inside a handler's frame recorded before?
+ * frame.h - is an interrupted context inside a handler's frame that was recorded before?
  *
  * A callback that was left by siglongjmp never returned to clear the note. It is stale when the
  * interrupted code is above the recorded frame, or on another stack than the signal stack that

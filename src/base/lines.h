@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lines.h - the lines of a file of proc(5), without a stream of libc: in a process that was
+ * lines.h - the lines of a file of proc(5), without a stream of libc. In a process that was
  * attached to, a thread of Trapline that allocates would leave an arena of malloc() behind, of 64
  * MiB of address space.
  */

@@ -2,8 +2,9 @@
 /*
  * maps.c - see maps.h.
  *
- * The kernel gives whole rows of a page of its own, of which small reads take parts: they see nothing that one large
- * read does not. Numbers are read character by character: sscanf() is no function for a handler.
+ * The kernel gives whole rows of a page of its own, of which small reads take parts: they see
+ * nothing that one large read does not. Numbers are read character by character: a handler may not
+ * call sscanf().
  */
 #include "base/maps.h"
 
@@ -16,7 +17,7 @@
 #include "base/trap_path.h"
 
 #define END (-1)
-/* Of a list that grows for ever; 300,000 rows. */
+/* The limit for a list that grows for ever; 300,000 rows. */
 #define READS_MAX 65536u
 
 /* Without libc, whose functions allocate or may have a trap in them. */
@@ -100,7 +101,7 @@ TRAP_PATH static int read_mode(struct maps *maps)
 	return c;
 }
 
-/* c stands before it. Spaces fill the row up to the column of names. */
+/* c is before it. Spaces fill the row up to the column of names. */
 TRAP_PATH static int read_name(struct maps *maps, int c)
 {
 	size_t n = 0;

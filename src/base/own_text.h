@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_text.h - where the library's own code is, in whatever object it was linked into: included
- * before each of its files by the build, one row for each.
+ * own_text.h - where the library's own code is, in any object that it was linked into. The build
+ * includes this before each of its files, one row for each.
  *
  * A program that has the library inside must not be searched or stopped in the very code that does
  * it. The assembler puts subsection 0 of .text first and 8191 last, no matter what the compiler's

@@ -2,8 +2,9 @@
 /*
  * sent.h - signals that were sent while the thread does what the program must not see.
  *
- * What an instruction raises cannot wait, so its signals stay unblocked there. The same signal can be sent,
- * by kill(2): that one waits here, and is sent again at the end, with all that the kernel told of it.
+ * What an instruction raises cannot wait, so its signals stay unblocked there. The same signal can
+ * be sent, by kill(2). That one waits here, and is sent again at the end, with all that the kernel
+ * reported of it.
  */
 #ifndef BASE_SENT_H
 #define BASE_SENT_H
@@ -23,7 +24,7 @@ struct sent_hold {
 };
 
 /*
- * hold is the caller's, until sent_let(). In between each handler of Trapline asks sent_waits()
+ * `hold` is the caller's, until sent_let(). In between each handler of Trapline asks sent_waits()
  * first. AS-Safe.
  */
 void sent_hold(struct sent_hold *hold);
@@ -31,7 +32,7 @@ void sent_hold(struct sent_hold *hold);
 void sent_let(struct sent_hold *hold);
 /* One is sent as it was, to this thread or to the process. AS-Safe. */
 void sent_again(const siginfo_t *info);
-/* 1: it is kept, and the handler returns. 0: nothing is held in this thread. AS-Safe. */
+/* 1: it is kept, and the handler returns. 0: nothing waits in this thread. AS-Safe. */
 int sent_waits(const siginfo_t *info);
 
 #endif

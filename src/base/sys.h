@@ -2,8 +2,8 @@
 /*
  * sys.h - system calls that return -errno and never touch errno.
  *
- * A handler interrupts code between a failed call and its look at errno, so nothing on the trap
- * path may go through libc's wrappers.
+ * A handler interrupts code between a failed call and its use of errno, so nothing on the trap path
+ * may go through libc's wrappers.
  */
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
@@ -102,8 +102,8 @@ static inline int sys_sched_yield(void)
 }
 
 /*
- * Sleeps. Not by nanosleep(2): that discards what the kernel keeps to continue a call that ptrace
- * interrupted, and a function that is called in a stopped thread would cut its sleep short.
+ * Sleeps. It is not nanosleep(2), which discards what the kernel keeps to continue a call that
+ * ptrace interrupted. A function that is called in a stopped thread would end its sleep early.
  */
 static inline int sys_nap(const struct timespec *time)
 {

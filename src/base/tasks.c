@@ -105,7 +105,7 @@ int tasks_read(pid_t pid, struct task_list *list)
 	return err;
 }
 
-/* Whether a read of nothing at an address is refused tells whether there is memory at all. */
+/* If a read of nothing at an address is refused, there is no memory at all. */
 static int has_memory(void *arg, pid_t tid)
 {
 	uint8_t byte;

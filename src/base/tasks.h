@@ -25,8 +25,9 @@ struct task_names {
 int tasks_each(pid_t pid, struct task_names *names, int (*act)(void *arg, pid_t tid), void *arg);
 void tasks_free(struct task_list *list);
 /*
- * The thread that /proc and the kernel show the memory of a process by: the first that has not ended,
- * since with the first thread of all goes what /proc/PID has. pid itself if none is better. AS-Safe.
+ * The thread by which /proc and the kernel show the memory of a process: the first that has not
+ * ended. What /proc/PID has ends with the first thread of all. pid itself if none is better.
+ * AS-Safe.
  */
 pid_t tasks_with_memory(pid_t pid);
 /* As sys_read_memory(), of a process whose first thread may have ended. AS-Safe. */

@@ -2,9 +2,9 @@
 /*
  * trap_path.h - code that runs inside SIGTRAP.
  *
- * All of it lies in one section, so that a hit inside it is recognised by its address, before
- * anything is written: a watch on the library's own data would otherwise never end. And so that
- * no trap of Trapline is ever placed in it.
+ * All of it is in one section, so that a hit inside it is recognised by its address, before
+ * anything is written. Else a watch on the library's own data would never end. And so that no trap
+ * of Trapline is ever placed in it.
  */
 #ifndef BASE_TRAP_PATH_H
 #define BASE_TRAP_PATH_H

@@ -191,7 +191,7 @@ static int ring_program(int size)
 	ebpf_mov(&program, R2, R10);
 	ebpf_alu_imm(&program, BPF_ADD, R2, -8);
 	ebpf_mov_imm(&program, R3, 8);
-	/* Nobody waits on it: without this flag each record would try a wake-up. */
+	/* Nothing waits on it: without this flag each record would try a wake-up. */
 	ebpf_mov_imm(&program, R4, BPF_RB_NO_WAKEUP);
 	ebpf_call(&program, BPF_FUNC_ringbuf_output);
 	emit_return(&program, 0);
@@ -240,7 +240,7 @@ double probe_cost_bpf_reject(void)
 	if (watch_with_program(&ignored, 1) < 0)
 		return -1;
 	probe_write_word(1);
-	/* Where a program cannot veto, there is no such price. */
+	/* Where a program cannot veto, there is no such cost. */
 	if (probe_trap.signals)
 		return -1;
 	return probe_median(probe_bpf_write_once, NULL, 100);

@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 
-/* Of the time that passed: a probe has threads of its own, which may wait for each other's CPU. */
+/*
+ * A share of the time that passed: a probe has threads of its own, which may wait for each other's
+ * CPU.
+ */
 #define WAITED_PERCENT 10u
 
 /* Pressure stall information, Linux commit eb414681d5a0, v4.20: `some avg10=... total=MICROSECONDS`. */

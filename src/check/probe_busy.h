@@ -13,7 +13,7 @@
 struct probe_busy {
 	uint64_t begun_ns;
 	uint64_t waited_us; /* threads of this machine for a CPU; 0: the kernel does not count it */
-	uint64_t stolen;    /* ticks that the hypervisor gave to other machines */
+	uint64_t stolen;    /* time that the hypervisor gave to other machines, in clock ticks */
 };
 
 void probe_busy_begin(struct probe_busy *b);

@@ -65,7 +65,7 @@ static int poke_by_tracee(uint8_t n)
 	return err ? err : poke_by_fd(&mem, n);
 }
 
-/* Writable and executable at once: the page may hold the code that runs here. */
+/* Writable and executable at once: the page may contain the code that runs here. */
 static int poke_by_mprotect(uint8_t n)
 {
 	uint8_t code[PROBE_CODE_MAX];

@@ -36,17 +36,19 @@ static void spin_in_user(uint64_t ns)
 		continue;
 }
 
-/* Ticks that a virtual machine slept over are not raised later: this share may be
- * missing. */
+/*
+ * Interrupts of the clock that a virtual machine slept over are not raised later: this share may be
+ * missing.
+ */
 static int is_complete(uint32_t signals, uint64_t expected)
 {
 	return expected > 0 && signals + 2 + expected / 20 >= expected;
 }
 
 /*
- * Signals of a task clock over CPU time spent by spin. Returns 0 or -errno. A busy
- * machine makes ticks late, and late ones merge, which is not what is looked for: the
- * best of some rounds.
+ * Signals of a task clock over CPU time spent by spin. Returns 0 or -errno. A busy machine makes
+ * interrupts late, and late ones merge, which is not what is looked for. So the best of some rounds
+ * counts.
  */
 static int clock_signals(int in_kernel, void (*spin)(uint64_t ns), uint32_t *signals,
 			 uint64_t *expected)
@@ -86,7 +88,7 @@ void probe_counter_task_clock(struct probe_result *r)
 		  signals);
 }
 
-/* exclude_kernel drops ticks that land in the kernel, for ever: perf_exclude_event(). */
+/* exclude_kernel drops interrupts that arrive in the kernel, for ever: perf_exclude_event(). */
 void probe_overflow_signals(struct probe_result *r)
 {
 	uint32_t user = 0;

@@ -61,7 +61,7 @@ static void exec_with_event(struct pair *pair, int remove)
 }
 
 /*
- * The child shares Trapline's table of files, which exec ends: we keep its event. Returns the
+ * The child shares Trapline's table of files, which exec ends: the event stays here. Returns the
  * page faults that the event counted after exec, or -errno.
  */
 static long faults_after_exec(struct pair *pair, int remove, int *status)
@@ -102,7 +102,7 @@ void probe_remove_on_exec(struct probe_result *r)
 		  kept, is_alive ? "continued" : "died");
 }
 
-/* A process that writes the variable when told, and lives until killed or orphaned. */
+/* A process that writes the variable at a command, and lives until it is killed or orphaned. */
 static pid_t victim_start(struct pair *pair)
 {
 	pid_t pid = fork();

@@ -2,9 +2,8 @@
 /*
  * probe_run.c - the tables, and running one row in a child that may die or hang.
  *
- * The caller may have threads, handlers and children: its SIGTRAP disposition is never
- * touched, only that of the child; a SIGCHLD handler that reaps everything costs us the
- * exit status only.
+ * The caller may have threads, handlers and children. Its SIGTRAP disposition is never touched,
+ * only that of the child. A SIGCHLD handler that reaps everything costs only the exit status.
  */
 #include "check/probe_run.h"
 #include "check/probe.h"
@@ -145,7 +144,9 @@ static int child_wait(pid_t pid, int budget_ms)
 		if (n <= 0)
 			kill(pid, SIGKILL);
 		sys_close(pidfd);
-		/* One stuck in the kernel is left to the caller's reaper: we must return.
+		/*
+		 * A child that hangs in the kernel is left to the caller's reaper: this function
+		 * must return.
 		 */
 		if (n <= 0 && waitpid(pid, &status, WNOHANG) != pid)
 			return SIGKILL;
@@ -223,7 +224,7 @@ static void run_once(const struct probe *p, int budget_ms, struct probe_result *
 			 "a watchpoint missed a write: the debug registers do not work");
 }
 
-/* What a busy machine made of a feature is no answer. */
+/* What a busy machine made of a feature is not an answer. */
 static void make_unknown(struct probe_result *r)
 {
 	char seen[PROBE_TEXT_MAX];

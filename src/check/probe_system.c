@@ -32,7 +32,8 @@ void probe_seccomp(struct probe_result *r)
 
 	probe_attr_counter(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0);
 	int perf = probe_open(&attr, 0, -1);
-	/* An unknown command is EINVAL to those who may use bpf at all, EPERM to others.
+	/*
+	 * An unknown command is EINVAL to users that may use bpf at all, EPERM to others.
 	 */
 	memset(&battr, 0, sizeof(battr));
 	int bpf = sys_bpf(9999, &battr, sizeof(battr));

@@ -9,7 +9,7 @@
  * lines of assembler in tracee_*.c, has all signals blocked, and lives until mem_close() or until
  * the calling thread ends.
  *
- * Against mprotect() this has advantages: no page is writable and executable at once, the
+ * Against mprotect() this has advantages. No page is writable and executable at once. The
  * protection that another patcher gives to the page is not touched, and sealed text can be changed.
  *
  * The second way is not tried under a seccomp filter: the filter may kill the program for ptrace().

@@ -48,7 +48,7 @@ static void launder(struct emitter *e, int reg)
 	ebpf_alu(e->p, BPF_XOR, reg, R5);
 }
 
-/* R3 holds a user address: n bytes of it into the buffer. */
+/* R3 is a user address: n bytes of it into the buffer. */
 static void read_user(struct emitter *e, uint32_t n)
 {
 	ebpf_mov(e->p, R1, R10);

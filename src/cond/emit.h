@@ -10,7 +10,7 @@
 #define COND_FRAME_BYTES (COND_BUFFER_BYTES + 8 * (COND_HEIGHT_MAX + 1))
 
 struct cond_place {
-	int context; /* registers that hold the BPF context and the control page */
+	int context; /* registers with the BPF context and the control page */
 	int control;
 	int16_t zero_at;  /* of a number in the control page that is always 0 */
 	int16_t frame_at; /* COND_FRAME_BYTES of the frame begin here, 8-aligned, below R10 */
@@ -28,7 +28,7 @@ struct cond_place {
 };
 
 /*
- * Leaves 1 in R0 when the condition holds, 0 when not, 2 when a load failed or a divisor was 0.
+ * Leaves 1 in R0 when the condition is true, 0 when not, 2 when a load failed or a divisor was 0.
  * Uses R0 to R5. 0 or -errno when the condition cannot be compiled here.
  */
 int cond_emit(struct ebpf *p, const struct condition *c, const struct cond_place *place);

@@ -59,7 +59,7 @@ static const char *lex_number(const char *at, struct token *t)
 		}
 		t->number = next;
 	}
-	/* As in C: what a signed number cannot hold is unsigned. */
+	/* As in C: what is too large for a signed number is unsigned. */
 	t->is_unsigned = t->number > INT64_MAX;
 	return lex_suffix(at, t);
 }

@@ -4,8 +4,8 @@
  *
  * The code is a filter: it may send a thread on that the interpreter then rejects, never the other
  * way round. So it asks the interpreter, by the way out for "true", wherever an answer is hard to
- * get: a divisor of 0, a thread that the library has not met, memory that might fault, a thread's
- * name.
+ * get. That is a divisor of 0, a thread that the library has not met, memory that might fault, or a
+ * thread's name.
  */
 #ifndef COND_NATIVE_H
 #define COND_NATIVE_H

@@ -16,8 +16,8 @@ enum {
 uint32_t native_follow(const struct condition *c, uint32_t at, uint32_t *value);
 
 /*
- * Of each step: 1: jumped to; 2: with the top in rax. They are found before the code is written: they
- * decide where values must be.
+ * for each step: 1: jumped to; 2: with the top in rax They are found before the code is written:
+ * they decide where values must be.
  */
 void native_find_labels(const struct condition *c, uint8_t *is_label);
 

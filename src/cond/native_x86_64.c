@@ -4,8 +4,8 @@
  *
  * The numbers of the condition's stack stay where they are as long as possible: a constant, a
  * register of the program, the flags of a comparison. So `arg == 5` is one cmp and one jump. What
- * has to be computed is in rax, and what rax held before in the frame below the red zone. A first
- * pass tries to do without that frame.
+ * has to be computed is in rax, and what rax was before is in the frame below the red zone. The
+ * first attempt is to do without that frame.
  */
 #include "cond/native.h"
 
@@ -15,7 +15,7 @@
 #include "cond/native_bytes.h"
 #include "cond/native_labels.h"
 
-/* Of the frame, from rsp. */
+/* an offset in the frame, from rsp */
 #define SAVED_AT(reg) (8 * (reg)) /* rax, rcx, rdx */
 #define FLAGS_AT 24
 #define SLOT_AT(height) (32 + 8 * (int32_t)(height))
@@ -44,7 +44,7 @@ enum value_kind {
 struct value {
 	enum value_kind kind;
 	uint8_t reg;
-	uint8_t test; /* VALUE_TEST: holds if this condition code does */
+	uint8_t test; /* VALUE_TEST: true if this condition code is */
 	uint64_t imm;
 };
 
@@ -265,7 +265,7 @@ static void push_a_term(struct native *n, uint32_t term)
 		break;
 	case COND_HITS:
 	case COND_HITS_IN_THREAD:
-		/* All passes count, so all have to reach the interpreter. */
+		/* All attempts count, so all have to reach the interpreter. */
 		give_up(n, -EOPNOTSUPP, "it counts hits");
 		break;
 	default:

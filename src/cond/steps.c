@@ -21,7 +21,7 @@ struct cond_step *steps_put(struct steps *s, enum cond_op op, uint32_t takes, ui
 	return step;
 }
 
-/* As in C: what a signed number cannot hold is unsigned. */
+/* As in C: what is too large for a signed number is unsigned. */
 bool steps_number(struct steps *s, uint64_t number)
 {
 	steps_put(s, COND_PUSH, 0, 1)->imm = number;

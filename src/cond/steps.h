@@ -3,8 +3,8 @@
  * steps.h - writing the steps of a condition.
  *
  * Each function writes what leaves one number on the stack, and returns whether that is signed, by
- * the rules of C: what is narrower than 64 bits is a number that a signed one can hold. After the
- * condition is full nothing is written, and only is_full reports it.
+ * the rules of C. What is narrower than 64 bits fits into a signed number. After the condition is
+ * full nothing is written, and only is_full reports it.
  */
 #ifndef COND_STEPS_H
 #define COND_STEPS_H
@@ -28,7 +28,7 @@ bool steps_number(struct steps *s, uint64_t number);
 bool steps_register(struct steps *s, uint32_t number);
 bool steps_term(struct steps *s, enum cond_term term);
 
-/* Of the number, or the two, that were written last: */
+/* for the number, or the two, that were written last: */
 bool steps_load(struct steps *s, uint32_t size, bool is_signed);
 bool steps_narrow(struct steps *s, uint32_t size, bool is_signed);
 bool steps_binary(struct steps *s, enum cond_op op, bool left_signed, bool right_signed);

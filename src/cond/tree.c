@@ -257,7 +257,10 @@ static struct tree_node *take_name(struct tree_parser *p)
 		       NULL;
 }
 
-/* The name of a symbol, which n gets. In quotes: what is no plain name, as in "libc.so.6:malloc". */
+/*
+ * The name of a symbol, which n gets. In quotes: what is not a plain name, as in
+ * "libc.so.6:malloc".
+ */
 static struct tree_node *take_symbol(struct tree_parser *p, struct tree_node *n)
 {
 	if (p->now.kind != TOKEN_NAME && p->now.kind != TOKEN_STRING) {

@@ -21,7 +21,7 @@ static struct tree_node *path_expected(struct tree_parser *p, const char *what)
 	return tree_fail(p, -EINVAL, at, "expected %s, not '%.1s'", what, at);
 }
 
-/* Signs are compared as characters: `->` is none of a condition's tokens. */
+/* Signs are compared as characters: `->` is not one of a condition's tokens. */
 static bool path_take(struct tree_parser *p, const char *sign)
 {
 	size_t n = strlen(sign);
@@ -44,7 +44,10 @@ static const char *path_word(struct tree_parser *p, const char *what)
 	return word;
 }
 
-/* Of a member; compilers call a static variable in a function `count.0` in the symbol table. */
+/*
+ * The length of a member; compilers call a static variable in a function `count.0` in the symbol
+ * table.
+ */
 static const char *path_member(struct tree_parser *p, const char *what)
 {
 	if (p->lexing == TOKEN_PLACES && isdigit((unsigned char)*p->now.start)) {

@@ -28,7 +28,7 @@ tree_fail(struct tree_parser *p, int err, const char *where, const char *format,
 void tree_next(struct tree_parser *p);
 /* Reads the token at a location again, by other rules for names. */
 void tree_lex_at(struct tree_parser *p, const char *at, enum token_names lexing);
-/* A node whose operator, or first character, is at a place. */
+/* A node whose operator, or first character, is at an offset in the text. */
 struct tree_node *tree_node_new(struct tree_parser *p, enum tree_kind kind, const char *at,
 				const struct tree_node *left);
 /* The node ends where the last token does. */

@@ -71,7 +71,9 @@ int event_create(struct trapline *t, const struct wish *wish,
 		return failed(-ENFILE, FAILED_EVENT, "256 events are open");
 	}
 	err = event_describe(ev, wish);
-	/* The callback may run before we return, and a thread may call with a row it had closed. */
+	/*
+	 * The callback may run before this returns, and a thread may call with a row it had closed.
+	 */
 	atomic_set(&ev->state, EVENT_LIVE);
 	if (!err)
 		err = event_open(t, ev, wish, &o);

@@ -17,7 +17,7 @@ struct hit_code {
 	size_t count; /* 0: it cannot be read */
 };
 
-/* after: the registers at the hit. *code holds the instruction that was found. AS-Safe. */
+/* after: the registers at the hit. *code is the instruction that was found. AS-Safe. */
 void hit_insn_find(const struct trapline_hit *hit, const struct insn_regs *after,
 		   struct hit_code *code, struct insn_back *out);
 

@@ -20,8 +20,8 @@ int code_start(void);
 int in_code_open(struct trapline_event *ev);
 
 /*
- * From now on an event is refused where only an int3 fits: in a process that was attached to, a thread may
- * block SIGTRAP at any time, and would die of it.
+ * From now on an event is refused where only an int3 fits. In a process that was attached to, a
+ * thread may block SIGTRAP at any time, and would die of it.
  */
 void in_code_forbid_traps(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * moved_watch.h - one debug register in all threads of this process, which a detector moves from place to
- * place. The caller is the only one who moves it.
+ * moved_watch.h - one debug register in all threads of this process, which a detector moves from
+ * address to address. Only the caller moves it.
  */
 #ifndef CORE_MOVED_WATCH_H
 #define CORE_MOVED_WATCH_H
@@ -21,8 +21,8 @@ struct moved_watch {
 int moved_watch_open(struct moved_watch *w, trapline_callback callback, void *arg);
 
 /*
- * Reads and writes of so many bytes at another place. It is opened again where a forked child has none yet,
- * or the program closed what it does not know. 0, or -errno: it is off. AS-Safe.
+ * Reads and writes of this many bytes at another address. It is opened again where a forked child
+ * has none yet, or the program closed what it does not know. 0, or -errno: it is off. AS-Safe.
  */
 int moved_watch_aim(struct moved_watch *w, uint64_t at, uint32_t bytes);
 

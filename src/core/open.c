@@ -3,8 +3,8 @@
  * open.c - see open.h: which mechanism serves an event here, and where it is decided.
  *
  * callback: SIGTRAP. A condition or limit is decided by a BPF program where BPF is permitted and
- * can hold back the signal, else by the handler.
- * records: by a BPF program, which decides too; else by the kernel's ring, and the reader decides.
+ * can suppress the signal, else by the handler. records: by a BPF program, which decides too; else
+ * by the kernel's ring, and the reader decides.
  */
 #include "core/open.h"
 
@@ -223,13 +223,13 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	event_read_first_values(ev);
 	arming = &loaded;
 	ev->op_owner = caller;
-	ev->op = 1; /* hits that come now ask for changes when we are done */
+	ev->op = 1; /* hits that come now ask for changes when this is done */
 	ev->applied = ev->wanted;
 	ev->is_inherited = ev->scope == TRAPLINE_PROCESS;
 	int err = event_try_arm(ev, tids, tid_count, prepare);
 	close_programs(&loaded);
 	event_settle_first_values(ev);
-	/* After arming: whoever takes another name from here on tells so. */
+	/* After arming: a thread that takes another name from here on reports it. */
 	if (!err && ev->mechanism == TRAPLINE_BY_RING) {
 		pthread_mutex_lock(&ev->target->ring_lock);
 		ring_names_read(&ev->target->perf.names, ev->pid);
@@ -241,7 +241,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 	return err;
 }
 
-/* Loading tells what having the maps does not: whether programs are permitted. */
+/* Loading shows what having the maps does not: whether programs are permitted. */
 static int can_run_program(struct trapline_event *ev, int ring_fd)
 {
 	for (uint32_t i = 0; ev->condition && i < ev->condition->event_count; i++)
@@ -329,7 +329,7 @@ static int describe(struct trapline_event *ev, const struct wish *wish)
 {
 	if (wish->sites)
 		ev->mechanism = TRAPLINE_BY_UPROBE;
-	/* Numbers of the target's own pid namespace would not tell several processes apart. */
+	/* Numbers of the target's own pid namespace would not distinguish several processes. */
 	if (event_has_members(ev)) {
 		struct ids own;
 
@@ -420,7 +420,7 @@ static int take_memory(struct trapline_event *ev, const struct trapline_event_op
 		     0;
 }
 
-/* No thread is armed: the breakpoints stand in the code. */
+/* No thread is armed: the breakpoints are in the code. */
 static int open_sites(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
 {
 	const char *why = "BPF is not permitted";

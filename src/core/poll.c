@@ -56,7 +56,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 	hit->thread[sizeof(hit->thread) - 1] = '\0';
 }
 
-/* As we number them; a thread that has ended keeps the number of its own namespace. */
+/* In the numbers of this process; a thread that has ended keeps the number of its own namespace. */
 static void number_thread(const struct trapline *t, struct trapline_hit *hit)
 {
 	pid_t tid = ids_find_thread(t->pid, hit->tid);
@@ -156,7 +156,7 @@ static void name_thread(struct trapline *t, struct record *record)
 	memcpy(record->thread, known, sizeof(record->thread));
 }
 
-/* The kernel's own ring holds no values and no names: read now what is there now. */
+/* The kernel's own ring has no values and no names: read now what is there now. */
 static void complete(struct trapline *t, struct trapline_event *ev, uint32_t part,
 		     struct record *record)
 {
@@ -241,7 +241,7 @@ static int poll_perf_rings(struct trapline *t, trapline_callback fn)
 	return -EAGAIN;
 }
 
-/* Of probes, by threads of this process. */
+/* The hits of probes, by threads of this process. */
 static int poll_code_ring(struct trapline *t, trapline_callback fn)
 {
 	struct hit_reader *reader = &t->code_reader;

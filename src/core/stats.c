@@ -35,7 +35,7 @@ static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 	}
 	uint64_t missing = rest(s->taken, known);
 	if (ev->filter_fd >= 0) {
-		/* It does not tell us what it rejected; a merged signal would be among these. */
+		/* It does not report what it rejected; a merged signal would be among these. */
 		s->rejected_condition = missing;
 		return;
 	}
@@ -47,8 +47,8 @@ static void handler_stats(struct trapline_event *ev, struct trapline_stats *s)
 
 /*
  * A thread that was cloned between the opening of its parent's event and the attaching of the
- * program has inherited an event without one; it was found in a later round and got one with. Each
- * of its accesses is counted by both, so what no program saw is a duplicate up to the count of
+ * program has inherited an event without one. It was found in a later round and got one with it.
+ * Each of its accesses is counted by both, so what no program saw is a duplicate up to the count of
  * the later rounds, and lost beyond it.
  */
 static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats *s)
@@ -61,7 +61,7 @@ static void move_to_duplicates(struct trapline_event *ev, struct trapline_stats 
 	s->lost_kernel -= duplicates;
 }
 
-/* Its stores are no hits, but a change by one is a change that no hit tells of. */
+/* Its stores are not hits, but a change by one is a change that no hit reports. */
 static void leave_out_kernel(const struct event_control *control, struct trapline_stats *s)
 {
 	s->taken = rest(s->taken, atomic_get(&control->by_kernel) + s->rejected_partial);
@@ -136,13 +136,13 @@ static void ring_stats(struct trapline_event *ev, struct trapline_stats *s)
 
 	if (!event_is_breakpoint(ev))
 		s->taken = known;
-	/* A lost record may have been the notice of a thread's birth or end: no hit. */
+	/* A lost record may have been the notice of a thread's creation or end: not a hit. */
 	s->lost_ring_full = rest(s->lost_ring_full, rest(known, s->taken));
 	if (ev->filter_fd >= 0 && perf_rings_empty(&ev->target->perf)) {
 		s->rejected_condition = rest(s->taken, known);
 		return;
 	}
-	/* The kernel tells of lost samples with the next one that finds room. */
+	/* The kernel reports lost samples with the next one that finds room. */
 	if (perf_rings_empty(&ev->target->perf))
 		s->lost_ring_full += rest(s->taken, known);
 	else

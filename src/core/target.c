@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* target.c - opening and closing a target, its rings, and what a forked child must let go. */
+/* target.c - opening and closing a target, its rings, and what a forked child must release. */
 #include "core/target.h"
 #include "core/create.h"
 #include "core/explain.h"
@@ -33,8 +33,8 @@ static void close_and_forget(int *fd)
 }
 
 /*
- * A forked child holds copies of all descriptors, which would keep the parent's events armed
- * after the parent has closed them. It closes the copies, and disables nothing.
+ * A forked child has copies of all descriptors, which would keep the parent's events armed after
+ * the parent has closed them. It closes the copies, and disables nothing.
  */
 static void let_go_in_child(void)
 {
@@ -160,7 +160,7 @@ void target_drop_descriptors(struct trapline *t)
 	close_and_forget(&t->pid_fd);
 }
 
-/* The memory stays where a thread may still write to it: one that a debugger holds, perhaps. */
+/* The memory stays where a thread may still write to it: one that a debugger stops, perhaps. */
 static void close_code_ring(struct trapline *t)
 {
 	if (t->code_reader.slots.slots && !t->code_ring_stays)
@@ -185,7 +185,7 @@ TRAPLINE_API void trapline_close(struct trapline *t)
 	memory_unmap(t, sizeof(*t));
 }
 
-/* How late a record from a perf ring, or of a probe, may be told. */
+/* How late a record from a perf ring, or of a probe, may be reported. */
 #define LOOK_EVERY_NS 10000000
 
 static int start_timer(struct trapline *t)

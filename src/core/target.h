@@ -22,15 +22,15 @@ struct trapline {
 	uint32_t records_bytes;
 	pthread_mutex_t lock; /* opening events and rings; never taken in a handler */
 	/*
-	 * The rings, and what of them the reader and who opens an event both touch. Not held in the
-	 * caller's function, nor taken by what closes an event.
+	 * The rings, and what the reader and the opener of an event both touch. It is not taken in
+	 * the caller's function, nor by what closes an event.
 	 */
 	pthread_mutex_t ring_lock;
 	int epoll_fd;
 	int pid_fd;
 	int timer_fd;	    /* wakes the reader of perf rings */
 	int gone;	    /* the process has ended */
-	uint64_t looked_ns; /* for changes that no hit told of */
+	uint64_t looked_ns; /* for changes that no hit reported */
 	struct ringbuf ring;
 	struct perf_rings perf;
 	struct hit_ring code_ring; /* of probes without a callback: threads of this process write */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aim.c - events that a tool moves from place to place. Safe in a handler.
+ * aim.c - events that a tool moves from address to address. Safe in a handler.
  *
  * Unlike event_move() nothing is kept for the case of failure: an event that cannot be put where
  * it is wanted is off. The kernel's MODIFY_ATTRIBUTES takes address, length, type and the

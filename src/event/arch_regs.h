@@ -35,7 +35,7 @@ static const int16_t arch_bpf_regs[RECORD_REGS] = {
 	ARCH_PT(rbp), ARCH_PT(rsp), ARCH_PT(r8),  ARCH_PT(r9),	ARCH_PT(r10), ARCH_PT(r11),
 	ARCH_PT(r12), ARCH_PT(r13), ARCH_PT(r14), ARCH_PT(r15), ARCH_PT(rip),
 };
-/* The kernel's accesses to user memory are hits too: the mode tells whose registers these are. */
+/* The kernel's accesses to user memory are hits too: the mode shows whose registers these are. */
 #define ARCH_KERNEL_HITS 1
 #define ARCH_BPF_MODE ARCH_PT(cs)
 #define ARCH_MODE_USER 3

@@ -2,12 +2,12 @@
 /*
  * arm.c - open an event in every thread in scope, while threads are created and die.
  *
- * The kernel inherits an event only to threads created after it was opened, by threads that
- * carry it. So: list the threads, open in each, and list again until nothing new appears. A
- * thread that appears late may have been created before its parent was armed (then it must be
- * opened) or after (then it has inherited already), and nothing tells which. It is opened with
- * the number of its round, its *class*: no thread of round k can have inherited an event of
- * round k, since the list of the round was complete before its first open. Who sees two classes
+ * The kernel inherits an event only to threads created after it was opened, by threads that carry
+ * it. So: list the threads, open in each, and list again until nothing new appears. A thread that
+ * appears late may have been created before its parent was armed, and then it must be opened. Or it
+ * was created after, and has inherited already. Nothing shows which. It is opened with the number
+ * of its round, its *class*. No thread of round k can have inherited an event of round k, since the
+ * list of the round was complete before its first open. The program or ring that sees two classes
  * in one thread rejects one of them (program_load.c, ring.c).
  */
 #include "event/arm.h"
@@ -137,7 +137,7 @@ static void close_fds(int *fds, size_t n)
 }
 
 /*
- * Open all parts in one thread. Enabled at once after being prepared: a thread that is created
+ * Open all parts in one thread. Enabled at once after being prepared. A thread that is created
  * while the parent is disabled starts disabled, and a later ENABLE can miss a grandchild whose
  * clone() is under way.
  */
@@ -200,7 +200,7 @@ static int arm_round(struct trapline_event *ev, const struct task_list *list, st
 	return opened;
 }
 
-/* Nobody but the caller could create a thread in the meantime: one round is enough. */
+/* Only the caller could create a thread in the meantime: one round is enough. */
 static int is_caller_alone(const struct trapline_event *ev, const struct task_list *list)
 {
 	return ev->pid == sys_getpid() && list->count == 1 && list->tids[0] == sys_gettid();
@@ -251,7 +251,7 @@ static int arm_threads(struct trapline_event *ev, const pid_t *tids, size_t coun
 }
 
 /*
- * Events that were enabled after their opening: a thread that was being cloned by a child in the
+ * Events that were enabled after their opening. A thread that was being cloned by a child in the
  * meantime took over the state "off" and was not yet in the list that ENABLE walks
  * (kernel/events/core.c, inherit_event()). By now it is.
  */
@@ -295,9 +295,9 @@ void event_drop_gone(struct trapline_event *ev)
 }
 
 /*
- * Disable before close: a forked child, or a mapped ring, may hold another reference and would
- * keep the event armed. A number at which that fails is no event any more: the program has closed it,
- * with all that it does not know, and may have a file of its own there.
+ * Disable before close: a forked child, or a mapped ring, may have another reference and would keep
+ * the event armed. A number at which that fails is not an event any more. The program has closed
+ * it, with all that it does not know, and may have a file of its own there.
  */
 void event_disarm(struct trapline_event *ev)
 {

@@ -13,14 +13,17 @@
 typedef int (*event_prepare)(struct trapline_event *ev, int fd, uint32_t part, uint32_t class,
 			     int cpu);
 
-/* Open the event in all threads in scope; holds `op` in the meantime. */
+/* Open the event in all threads in scope; takes `op` in the meantime. */
 int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 	      event_prepare prepare);
-/* As that, but on failure leaves what it opened to event_disarm(): callbacks may be running. */
+/* The same, but on failure it leaves what it opened to event_disarm(): callbacks may be running. */
 int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 		  event_prepare prepare);
 void event_disarm(struct trapline_event *ev);
-/* The program has closed descriptors: those that are no event any more are forgotten, since others get their numbers. */
+/*
+ * The program has closed descriptors: those that are not events any more are forgotten, since
+ * others get their numbers.
+ */
 void event_drop_gone(struct trapline_event *ev);
 /* Have room for descriptors of so many threads, for event_aim_again(). Not in a handler. */
 int event_reserve(struct trapline_event *ev, size_t threads);

@@ -18,7 +18,9 @@
 #include "event/branches.h"
 #include "event/event.h"
 
-/* Members newer than Debian 12's linux/perf_event.h would be set here; it has all we need. */
+/*
+ * Members newer than Debian 12's linux/perf_event.h would be set here; it has all that is needed.
+ */
 
 static void attr_begin(struct trapline_event *ev, uint32_t type, uint64_t config)
 {

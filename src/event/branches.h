@@ -2,8 +2,8 @@
 /*
  * branches.h - the PMU's number for retired conditional branches.
  *
- * Of all that is counted these are the same in each run of the same code: taken branches include
- * interrupts, instructions some of the kernel's own. perf has no name for them.
+ * Only these counts are the same in each run of the same code: taken branches include interrupts,
+ * instructions some of the kernel's own. perf has no name for them.
  */
 #ifndef EVENT_BRANCHES_H
 #define EVENT_BRANCHES_H

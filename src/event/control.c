@@ -3,9 +3,9 @@
  * control.c - enable, disable, move and read an open event. Safe in a handler.
  *
  * Many threads may want the event on or off at once: a callback that used up the limit, another
- * that re-arms, the user. Only the wish is written (`wanted`, `limit`); one thread at a time, the
- * holder of `op`, makes the kernel agree with it, and looks again before it lets go. So nobody
- * ever waits for a lock inside a handler, and the last wish wins.
+ * that re-arms, the user. Only the wish is written (`wanted`, `limit`). One thread at a time, the
+ * owner of `op`, makes the kernel agree with it, and inspects it again before it releases `op`. So
+ * no thread ever waits for a lock inside a handler, and the last wish wins.
  */
 #include "base/general_regs.h"
 
@@ -90,7 +90,7 @@ static int enable_all(struct trapline_event *ev)
 	return ioctl_all(ev, PERF_EVENT_IOC_ENABLE);
 }
 
-/* One pass over all threads: they are where the event is, and on if it is. */
+/* One round over all threads: they are where the event is, and on if it is. */
 static int pass(struct trapline_event *ev)
 {
 	if (event_parks(ev))
@@ -100,9 +100,9 @@ static int pass(struct trapline_event *ev)
 
 /*
  * A state is copied from the thread that bears: off, while MODIFY_ATTRIBUTES is at it or if it was
- * left out before. So one that is left out can hand that on to the next one before a pass finds it.
- * Each pass ends all but those of these that bear at that very moment, and this is over when none
- * is created.
+ * left out before. So one that is left out can hand that on to the next one before a round finds
+ * it. Each round ends all but those of these that create one at that very moment, and this is over
+ * when none is created.
  */
 #define STATE_PASSES_MAX 16
 #define QUIET_PASSES 2 /* in a row, that found none created */
@@ -123,9 +123,9 @@ static int pass_on_state(struct trapline_event *ev, struct births *births)
 }
 
 /*
- * A thread that is being created during a pass is left out, but not by a pass after its thread
- * creation. An address is always copied from the event that was opened, so for that the second pass
- * is the last one.
+ * A thread that is being created during a round is left out, but not by a round after its creation.
+ * An address is always copied from the event that was opened, so for that the second round is the
+ * last one.
  */
 static int pass_again(struct trapline_event *ev)
 {
@@ -177,7 +177,7 @@ static void apply(struct trapline_event *ev)
 	}
 	if (event_is_in_code(ev))
 		return;
-	/* What happened while it was off is no hit's change. */
+	/* What happened while it was off is not the change of a hit. */
 	if (on)
 		event_read_first_values(ev);
 	if (change(ev))
@@ -241,7 +241,7 @@ void event_sync(struct trapline_event *ev)
 		}
 		atomic_cas(&ev->op, &expected, OP_AGAIN);
 		if (ev->op_owner == sys_gettid())
-			return; /* we interrupted the holder: it will look again */
+			return; /* it was interrupted, and will inspect it again */
 		spin(i);
 	}
 }
@@ -261,7 +261,7 @@ struct event_place *event_place_at(struct trapline_event *ev, uint32_t part, uin
 	return NULL;
 }
 
-/* Takes the place of the older one of two. */
+/* Replaces the older one of two. */
 static void place_set(struct trapline_event *ev, uint32_t part, uint64_t value)
 {
 	const struct event_part *to = &ev->parts[part];
@@ -272,7 +272,7 @@ static void place_set(struct trapline_event *ev, uint32_t part, uint64_t value)
 		place = &places_of(ev, part)[ev->place_now[part]];
 	}
 	/*
-	 * Programs of other threads look at it in the meantime: they find it whole, or not at all.
+	 * Programs of other threads read it in the meantime: they find it whole, or not at all.
 	 */
 	uint64_t again = PLACE_ARMED_AGAIN;
 	if (place->addr != to->addr || place->len != to->len) {
@@ -296,7 +296,7 @@ void event_read_first_values(struct trapline_event *ev)
 	}
 }
 
-/* Where an access is reported before it, the last hit's value is not what memory holds. */
+/* Where an access is reported before it, memory does not contain the last hit's value. */
 static int holds_last(const struct trapline_event *ev, const struct event_place *place)
 {
 #if defined(__x86_64__)
@@ -316,7 +316,10 @@ void event_settle_first_values(struct trapline_event *ev)
 
 		if (!place)
 			continue;
-		/* Stored by one not yet armed, or by one whose hit is on its way: who can tell. */
+		/*
+		 * It was stored by a thread not yet armed, or by one whose hit is on its way: it is
+		 * unknown which.
+		 */
 		uint64_t when = TRAPLINE_VALUE_AT_HIT | (place->when & PLACE_ARMED_AGAIN);
 		if (!holds_last(ev, place))
 			when |= RECORD_OLD_UNKNOWN | PLACE_UNKNOWN_ONCE;
@@ -394,7 +397,7 @@ static int move_to(struct trapline_event *ev, uint64_t addr, uint32_t len)
 	if (!event_parks(ev) || ev->applied)
 		err = event_parks(ev) ? change(ev) : modify_all(ev);
 	else
-		err = pass(ev); /* only the generation is told */
+		err = pass(ev); /* only the generation is passed on */
 	return err;
 }
 

@@ -2,14 +2,14 @@
 /*
  * event.h - one event: what the kernel was asked for, and what became of its hits.
  *
- * Events live in a fixed table and are never freed: a handler that holds a late signal may inspect
- * any of them at any time. A generation tells whether the signal still means this event.
+ * Events are in a fixed table and are never freed: a handler that has a late signal may inspect any
+ * of them at any time. A generation shows whether the signal still means this event.
  *
  * Rules:
- *  1. fds, parts and counts of descriptors change only under `op` (event_lock or arming).
- *  2. generation is raised before anything it protects changes, and a handler reads it after it
+ * 1. fds, parts and counts of descriptors change only under `op` (event_lock or arming).
+ * 2. generation is raised before anything it protects changes, and a handler reads it after it
  *     has entered itself in the in-flight table (trap/inflight.h): one of the two sees the other.
- *  3. Everything else that both sides touch is a single atomic word.
+ * 3. Everything else that both sides touch is a single atomic word.
  */
 #ifndef EVENT_EVENT_H
 #define EVENT_EVENT_H
@@ -56,14 +56,15 @@ struct event_place {
 /* With RECORD_OLD_UNKNOWN: all threads are armed, and the next hit will leave what was there. */
 #define PLACE_UNKNOWN_ONCE 0x200u
 /*
- * Armed there once more. Where the handler reads the value, a hit of the time before may still be on
- * its way, and its store be what was read at arming: if it finds no change, its old value is unknown.
+ * Armed there once more. Where the handler reads the value, a hit of the time before may still be
+ * on its way, and its store may be what was read at arming. If the handler finds no change, its old
+ * value is unknown.
  */
 #define PLACE_ARMED_AGAIN 0x400u
 #define EVENT_PLACES 2
 
 /*
- * What the program tells the handler of a hit whose signal it lets pass. Found by the stack
+ * What the program passes to the handler about a hit whose signal it accepts. Found by the stack
  * pointer, which both sides know no matter what pid namespace they are in.
  */
 struct event_note {
@@ -99,15 +100,15 @@ struct event_control {
 	uint64_t skip_left; /* counted down, below 0 in the end */
 	uint64_t rejected_skip;
 	uint64_t stop_at; /* stop the process when so many were granted; 0: never */
-	uint64_t stops;	  /* times it was told to stop */
+	uint64_t stops;	  /* times it was stopped */
 	uint64_t stops_failed;
 	int64_t stops_left;	    /* with a signal of its own: so many more; below 0 as 0 */
 	uint64_t is_off;	    /* uprobes: armed, but every hit is as if it were not */
 	uint64_t zero;		    /* always 0, but the verifier does not know */
 	uint64_t rejected_partial;  /* kernel's copies: not the last store of it into the part */
-	uint64_t by_kernel;	    /* its stores that are no hits: program_keeps_values() */
+	uint64_t by_kernel;	    /* its stores that are not hits: program_keeps_values() */
 	uint64_t changed_by_kernel; /* of these, the value is another one */
-	uint64_t lost_late;	    /* of places it was moved away from */
+	uint64_t lost_late;	    /* at addresses that it was moved away from */
 	uint64_t followed;	    /* tasks in the table of members */
 	uint64_t not_followed;	    /* tasks that had no room there */
 	uint64_t while_off;	    /* runs of the program, of uprobes that are off */
@@ -148,7 +149,7 @@ static inline size_t event_roots_bytes(const struct event_roots *roots, size_t c
 	return capacity * (roots->fds_per_root * sizeof(int) + sizeof(uint32_t));
 }
 
-/* A value that no hit has told of, so far. */
+/* A value that no hit has reported, so far. */
 struct event_unseen {
 	uint64_t seen; /* runs of the program when it was found */
 	int is_found;
@@ -162,10 +163,10 @@ enum {
 	MEMBERS_PROGRAMS
 };
 
-/* Of uprobes with TRAPLINE_SEVERAL or TRAPLINE_FOLLOW_FORKS; see program_members.h. */
+/* For uprobes with TRAPLINE_SEVERAL or TRAPLINE_FOLLOW_FORKS; see program_members.h. */
 struct event_members {
 	int tasks_fd;
-	int named_fd; /* by number, as the observer has it */
+	int named_fd; /* by number, as the command has it */
 	int links[MEMBERS_PROGRAMS];
 	char name[16]; /* of programs whose processes are members; empty: none */
 };
@@ -174,7 +175,7 @@ struct event_members {
 
 struct uprobe_site;
 
-/* What holds the uprobes of an event; see uprobe.c. */
+/* The uprobes of an event; see uprobe.c. */
 struct event_links {
 	int *fds;
 	size_t count;
@@ -243,7 +244,7 @@ struct trapline_event {
 	uint64_t recorded;
 
 	/* Arming state: wanted by the user, applied to the kernel; see event_sync(). */
-	uint32_t op; /* 0 free, 1 held, 2 held and asked again */
+	uint32_t op; /* 0 free, 1 taken, 2 taken and asked again */
 	pid_t op_owner;
 	uint32_t wanted;
 	uint32_t applied;
@@ -289,8 +290,9 @@ struct trapline_event {
 extern struct trapline_event event_table[EVENT_MAX];
 
 /*
- * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic tells Trapline's signals from
- * those of another copy of this library in the same process: the program's own, or a loaded agent.
+ * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic distinguishes Trapline's
+ * signals from those of another copy of this library in the same process: the program's own, or a
+ * loaded agent.
  */
 #define EVENT_MAGIC 0x7472u
 
@@ -323,8 +325,8 @@ static inline int event_is_readable_amount(const struct trapline_event *ev)
 
 /*
  * Off means: at an address where nothing is. The state "disabled" would be passed on from thread to
- * thread, each of which may be bearing the next one, but the address is always copied from the event
- * that was opened. The page is below vm.mmap_min_addr.
+ * thread, each of which may be creating the next one. But the address is always copied from the
+ * event that was opened. The page is below vm.mmap_min_addr.
  */
 #define EVENT_PARKED_AT 0xff8u
 
@@ -339,7 +341,7 @@ static inline int event_is_in_code(const struct trapline_event *ev)
 	return ev->mechanism == TRAPLINE_BY_PROBE || ev->mechanism == TRAPLINE_BY_TRAP;
 }
 
-/* Its hits are of several processes, which the observer numbers. */
+/* Its hits are of several processes, which the command numbers. */
 static inline int event_has_members(const struct trapline_event *ev)
 {
 	return ev->mechanism == TRAPLINE_BY_UPROBE &&

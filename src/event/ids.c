@@ -9,7 +9,7 @@
 
 #include "base/tasks.h"
 
-/* Of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
+/* The number of the first pid namespace: PROC_PID_INIT_INO, Linux commit 98f842e675f9 (v3.8). */
 #define FIRST_NAMESPACE 0xeffffffcu
 
 int ids_are_first(pid_t pid)

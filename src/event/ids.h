@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ids.h - numbers of threads as their observer has them.
+ * ids.h - numbers of threads as the command has them.
  *
- * A BPF program is told the numbers of the first pid namespace. In a container these are not the
- * ones that /proc and gettid() have, so a program asks for those of the target's namespace. Where
- * that is a further one, inside the observer's, the reader looks the observer's number up.
+ * A BPF program gets the numbers of the first pid namespace. In a container these are not the ones
+ * that /proc and gettid() have, so a program asks for those of the target's namespace. Where that
+ * is a further one, inside the command's, the reader looks the command's number up.
  */
 #ifndef EVENT_IDS_H
 #define EVENT_IDS_H
@@ -15,7 +15,7 @@
 
 struct ids {
 	struct ebpf_ids numbered_by;
-	int is_further; /* not the observer's own namespace */
+	int is_further; /* not the command's own namespace */
 };
 
 /* 1: the process can see all others, and has the numbers that a BPF program gets. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* slots.c - who holds the debug registers, as far as it can be known. */
+/* slots.c - what uses the debug registers, as far as it can be known. */
 #include "event/slots.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unseen.c - changes of a watched value that no hit tells of: by system calls, by other processes,
+ * unseen.c - changes of a watched value that no hit reports: by system calls, by other processes,
  * through another mapping.
  *
- * What a store leaves is read in the kernel at its hit, so as long as no thread is in a hit the
- * memory holds what the last one stated. A store may be done and its hit not yet begun: only what
- * is found twice, with no run of the program in between, counts. Changes between two looks are one.
+ * What a store leaves is read in the kernel at its hit. So as long as no thread is in a hit, the
+ * memory has the value that the last one reported. A store may be done and its hit not yet begun:
+ * only what is found twice, with no run of the program in between, counts. Changes between two
+ * looks are one.
  */
 #include "event/unseen.h"
 

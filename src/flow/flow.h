@@ -2,10 +2,7 @@
 /*
  * flow.h - bytes followed through a process: what the parts in the target share.
  *
- * Each byte that is followed has a mark: which source it came from, at which offset, by which step, and
- * whether it was only moved. Memory has its marks in pages of their own, which all threads share; registers
- * have them as long as a window runs. Between windows nothing is seen, so a mark counts only if the byte
- * still is what it was: equal to the source's, or, if it was computed, to what it was then.
+ * Each byte that is followed has a mark: which source it came from, at which offset, by which step,
  *
  *	flow_marks.c	the marks of memory	    flow_sites.c   sources and sinks of libc
  *	flow_choose.c	instructions to forms	    flow_source.c  what is reached natively
@@ -119,7 +116,10 @@ struct flow_site {
 	uint8_t is_inner;  /* libc calls it for another of these */
 	uint8_t is_behind; /* the system call is done */
 	uint16_t next;	   /* another one at this address: its number + 1 */
-	/* Of a system call that several functions share: what leads back to its own, and where. 0: it is not shared. */
+	/*
+	 * For a system call that several functions share: what leads back to its own function, and
+	 * where. 0: it is not shared.
+	 */
 	uint16_t caller_above;
 	uint64_t caller;
 	const char *name;
@@ -231,7 +231,7 @@ int flow_site_is_of_user(const struct flow_site *site);
 
 /* With the settings complete. may_trap: as in flow_places.h. */
 int flow_start(struct flow_region *region, int may_trap, char *why, size_t n);
-/* The end: what lies there is told. */
+/* The end: what is there is reported. */
 void flow_end(void);
 /* Nothing of the bytes stays in the process because of Trapline. */
 void flow_wipe(void);

@@ -36,7 +36,7 @@ static void set_memory(struct flow_form *f, const struct insn *insn)
 		window_operand_fill(&f->memory[i], insn, m);
 		if (!(m->access & INSN_READ) || !f->reads_memory)
 			continue;
-		/* The stack pointer and the pc are no index. */
+		/* The stack pointer and the pc are not an index. */
 		if (m->base < INSN_RIP && m->base != INSN_RSP)
 			f->indexes |= 1ull << m->base;
 		if (m->scale && m->index < INSN_RIP)

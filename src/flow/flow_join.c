@@ -2,9 +2,7 @@
 /*
  * flow_join.c - bytes that are read in parts, as shells read a line byte by byte.
  *
- * With --match, a begin of it at the end of a read is marked at once, as a source that is told only when
- * the next reads of the descriptor have completed it. Without, reads of a few bytes are one source, which
- * grows.
+ * With --match, a begin of it at the end of a read is marked at once. It is a source that is
  */
 #include "base/general_regs.h"
 
@@ -131,7 +129,7 @@ static int join_match(const struct flow_moment *m, struct stream *s, const char 
 		return 1;
 	if (bytes - used > most)
 		is_met |= flow_source_memory(m, FLOW_FROM_READ, name, fd, at + used, bytes - used);
-	/* Of a longer match only a begin that has room here is found. */
+	/* Only a begin that fits here is found of a longer match. */
 	uint32_t n = bytes - used < most ? (uint32_t)(bytes - used) : most;
 	n = n < PART ? n : PART;
 	if (flow_peek(m, end, at + bytes - n, n) != n)

@@ -157,7 +157,7 @@ int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byt
 	return p && is_as_it_was(p, index, mark, byte);
 }
 
-/* Of one row: the next bytes of the source, or what was computed. */
+/* In one row: the next bytes of the source, or what was computed. */
 static int follows(flow_mark mark, flow_mark before)
 {
 	if (flow_source_of(mark) != flow_source_of(before) ||
@@ -234,7 +234,10 @@ static void note_fresh(struct flow_thread *t, uint64_t page)
 	t->pages_fresh += t->pages_fresh <= FLOW_CLEAN_PAGES;
 }
 
-/* Of an earlier window: those that are not certain are dropped, and the others are of this one now. */
+/*
+ * Renews the marks of an earlier window: those that are not certain are dropped, and the others are
+ * of this one now.
+ */
 static void renew(struct flow_thread *t, struct marked_page *p, uint64_t address, uint32_t bytes)
 {
 	const uint32_t first = address & 4095;
@@ -262,7 +265,7 @@ static void renew(struct flow_thread *t, struct marked_page *p, uint64_t address
 	note_fresh(t, address >> 12);
 }
 
-/* Of one page. */
+/* Loads a part of one page. */
 static int load_part(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out)
 {
 	struct marked_page *p = find_page(address >> 12);

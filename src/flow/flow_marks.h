@@ -29,15 +29,12 @@ void flow_marks_resume(struct flow_thread *t);
 void flow_marks_tell(const struct flow_thread *t);
 /*
  * A row that is long enough continues in both directions as far as the bytes of the page (now) are
- * those of the source: they were moved with it, by an instruction just before the window or by one
- * that keeps no marks.
  */
 void flow_marks_extend(uint64_t page, const uint8_t *now);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */
 int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
 /*
- * Does a mark count? now is the whole page. Of an earlier window it does in a row of at least 8 that are
- * what they were, or all of the source: a few bytes can be the same by chance.
+ * Does a mark count? now is the whole page. A mark of an earlier window counts in a row of at least
  */
 int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_path.c - who calls whom in a window, and the steps that bytes take.
+ * flow_path.c - which functions call which in a window, and the steps that bytes take.
  *
  * A call is recorded with the location of its return address on the stack. Returns are not: when
  * the stack pointer is above that location, the call is over. A step is a function, called from one
@@ -18,7 +18,7 @@
 #define HASH (2 * FLOW_STEPS)
 #define DEPTH_MAX 24u
 
-/* What tells one step from another; index 0 is the source itself. */
+/* What distinguishes steps; index 0 is the source itself. */
 struct step_key {
 	uint64_t back; /* of the function that stores */
 	uint32_t parent;
@@ -39,7 +39,7 @@ static void drop_ended(struct flow_thread *t, uint64_t sp)
 void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at)
 {
 	drop_ended(t, at + 1);
-	/* Of a deep recursion the outermost and the innermost calls are kept. */
+	/* If a recursion is deep, the outermost and the innermost calls are kept. */
 	if (t->calls == FLOW_CALLS)
 		t->calls--;
 	t->call[t->calls++] = (struct flow_call){ back, at };

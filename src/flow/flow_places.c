@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_places.c - what makes a thread tell that it is at a site: a jump, or an int3 where none
- * fits.
+ * flow_places.c - what makes a thread report that it is at a site: a jump, or an int3 where none
  *
  * A thread with SIGTRAP blocked dies of an int3. In a process that was attached to, threads can
- * block it at any time: by libc, in a thread that libc is just making, in a handler, or by a system
- * call of their own. So there are jumps only. A location that has no room for one is left out: that
- * of libc is counted, and one that the user named is refused. In a process that the command has
- * started every mask is known (guest/signals.c), and an int3 may be there.
  */
 #include "base/general_regs.h"
 
@@ -166,7 +161,7 @@ int flow_places_start(int may_trap, char *why, size_t n)
 
 	gate_count = 0;
 	trap_count = 0;
-	/* What we read ourselves until they all stand is no source. */
+	/* What Trapline reads itself until they are all there is not a source. */
 	atomic_set(&are_resting, 1u);
 	trap_probe_prepare();
 	own_stacks_prepare();

@@ -2,8 +2,7 @@
 /*
  * flow_residue.c - where followed bytes lie as they are, at the end.
  *
- * Only marked places are inspected, and one counts if its bytes equal those of the source, in a row
- * of at least 8, or all of a source that is shorter.
+ * Only marked locations are inspected. One counts if its bytes equal those of the source, in a row
  */
 #include <fcntl.h>
 #include <string.h>

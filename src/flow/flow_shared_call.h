@@ -2,10 +2,7 @@
 /*
  * flow_shared_call.h - the system calls of a function that makes them for others.
  *
- * From glibc 2.41 on, functions that are cancellation points have no system call of their own:
- * read() and its like push the number and call one function, in which are two. Which function made
- * the call is stated by its return address, which is a known number of bytes above the stack
- * pointer there.
+ * From glibc 2.41 on, functions that are cancellation points have no system call of their own.
  */
 #ifndef FLOW_FLOW_SHARED_CALL_H
 #define FLOW_FLOW_SHARED_CALL_H
@@ -20,8 +17,7 @@ struct flow_shared_call {
 };
 
 /*
- * Those that the function at this address reaches, itself or by functions that it calls, with a number that it is
- * told. The code is in [start, end). Returns how many.
+ * Those that the function at this address reaches, itself or by functions that it calls, with a
  */
 uint32_t flow_shared_calls(uint64_t function, uint64_t start, uint64_t end,
 			   struct flow_shared_call *out);

@@ -233,7 +233,7 @@ static int is_jumped_to(const struct flow_moment *m, const struct flow_site *sit
 	       before->kind == FLOW_SITE_PROGRAM && m->regs[INSN_RSP] == m->thread->sink_sp;
 }
 
-/* libc opens files and starts programs by its own functions: the outermost one is told. */
+/* libc opens files and starts programs by its own functions: the outermost one is reported. */
 static int is_within_another(const struct flow_moment *m, const struct flow_site *site)
 {
 	uint64_t back = 0;

@@ -302,8 +302,7 @@ static int add_returns(const struct flow_place *p, uint64_t address)
 }
 
 /*
- * The function that calls of this name reach: of a library with several versions the one that is not for
- * old programs, and of memcpy() and its like the one that the loader has chosen (ifunc).
+ * The function that calls of this name reach. In a library with several versions it is the one that
  */
 static uint64_t function_of(const struct flow_place *p, uint8_t *is_chosen)
 {

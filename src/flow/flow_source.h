@@ -22,7 +22,7 @@ extern uint32_t flow_variable_count;
 uint32_t flow_source_add(uint32_t n, uint8_t **bytes);
 void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_origin origin,
 		      const char *name, int fd);
-/* The row is complete: it is told, at the end of a window. */
+/* The row is complete: it is reported, at the end of a window. */
 void flow_source_ready(const struct flow_moment *m, uint32_t number);
 /* n bytes of the source, from an offset on, lie at this address. */
 void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
@@ -36,7 +36,7 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context);
 
 /* A variable whose bytes are not those of its source any more is a new one. */
 void flow_source_variable(const struct flow_moment *m, struct flow_variable *v);
-/* Of those that have been a source: a window may have seen only a part of a change. */
+/* Looks among those that have been a source: a window may have seen only a part of a change. */
 void flow_source_variables(const struct flow_moment *m);
 /* Does the user want what comes by this descriptor? */
 int flow_source_wants(int fd);

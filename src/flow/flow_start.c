@@ -93,7 +93,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 		find_environment();
 		err = start_watches(why, n);
 	}
-	/* At last: what we read ourselves is no source. */
+	/* Last: what Trapline reads itself is not a source. */
 	if (!err)
 		err = flow_places_start(may_trap, why, n);
 	if (!err) {
@@ -103,7 +103,10 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	return err;
 }
 
-/* Of a process that was attached to the head is a copy of its own. One that is shared stays as it is. */
+/*
+ * In a process that was attached to the head is a copy of its own. One that is shared stays as it
+ * is.
+ */
 void flow_wipe(void)
 {
 	flow_source_wipe();

@@ -10,7 +10,7 @@
 uint32_t flow_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
 		     const uint8_t *bytes);
 
-/* Of one instruction; 0 or -EILSEQ. */
+/* The step of one instruction; 0 or -EILSEQ. */
 int flow_form_make(struct flow_form *f, uint64_t pc, const struct insn *insn, const uint8_t *bytes);
 
 /* So many instructions without a mark end a window. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_tell.c - addresses become places, which mean something after the process has ended. */
+/* flow_tell.c - addresses become locations, which mean something after the process has ended. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

@@ -5,9 +5,7 @@
  * While a window runs in the only thread the registers rest: in it each access is seen, and a trap
  * costs. Where there are other threads they do not, and the window continues over the traps.
  *
- * Rules: 1. Who wins `is_busy` by a compare-and-exchange changes watches and the table of copies.
- * Who does not win continues without: a copy may then be watched a window later. 2. A forked child
- * has no watches until it makes its own, and never moves those of its parent.
+ * Rules: 1. The thread that wins `is_busy` by a compare-and-exchange changes watches and the table
  */
 
 #include <errno.h>

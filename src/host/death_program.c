@@ -310,7 +310,7 @@ static void emit_sent(struct ebpf *p, const struct death_watch *w, int process_a
 	emit_update(p, w->senders_fd, AT_SENDER);
 }
 
-/* ---- birth and end ---- */
+/* ---- begin and end ---- */
 
 /* sched_process_fork: the parent, which runs, and the child; threads are children, too. */
 static void emit_fork(struct ebpf *p, const struct death_watch *w)

@@ -277,7 +277,7 @@ static void note_exec(struct mappings *m, const struct comm_record *r)
 	p->is_unsure = false;
 }
 
-/* The kernel does not tell whose records had no room. */
+/* The kernel does not show whose records had no room. */
 static void note_lost(struct mappings *m)
 {
 	for (size_t i = 0; i < m->count; i++)

@@ -63,7 +63,7 @@ void mappings_follow_name(struct mappings *m, const char *name);
 void mappings_read(struct mappings *m);
 /* The same up to a time, of CLOCK_MONOTONIC. */
 void mappings_read_until(struct mappings *m, uint64_t time_ns);
-/* Of processes that ended before a time nothing is needed any more. */
+/* Nothing is needed of processes that ended before a time. */
 void mappings_forget_ended(struct mappings *m, uint64_t before_ns);
 /* NULL: it is not followed. Valid until the next call of another function. */
 const struct mapped_process *mappings_of(const struct mappings *m, pid_t pid);

@@ -21,7 +21,7 @@
 
 #define FUNCTIONS_MAX 4096u
 
-/* Held from the first look at a function until its patch is made, changed or gone. */
+/* Locked from the first search for a function until its patch is made, changed or gone. */
 static pthread_mutex_t patch_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trapline_patch *patches;
 

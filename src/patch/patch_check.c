@@ -19,7 +19,7 @@
 #define POINTER_UDATA4 0x03
 #define POINTER_ABSOLUTE 0x00
 
-/* Of libgcc, as its unwinder uses it. */
+/* A structure of libgcc, as its unwinder uses it. */
 struct frame_bases {
 	void *text;
 	void *data;

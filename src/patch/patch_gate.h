@@ -9,15 +9,14 @@
  * phase of the patch. A thread that has none of the functions that are left on its stack is
  * outside. Once outside, it stays so: each way in leads through a gate.
  *
- * Rules: G1. The phase has a number in its upper bits that no other change of any patch has. What
- * was found
+ * Rules:
+ * G1. The phase has a number in its upper bits that no other change of any patch has. What was found
  *     out about a thread counts for that number alone.
- * G2. A gate counts itself into users of its site before it inspects the patch of the site. Who
- * ends a
- *     patch takes it from its sites and waits for users before it frees the memory.
+ * G2. A gate counts itself into users of its site before it inspects the patch of the site. The
+ *     thread that ends a patch takes it from its sites, and waits for users before it frees the
+ *     memory.
  * G3. A change ends by a compare-and-swap of the phase: by the thread that patches, or by one that
- * has
- *     waited in a gate past the deadline, and goes back for all.
+ *     has waited in a gate past the deadline, and goes back for all.
  */
 #ifndef PATCH_PATCH_GATE_H
 #define PATCH_PATCH_GATE_H
@@ -98,7 +97,10 @@ struct trapline_patch {
 	struct patch_maps *maps;
 	struct patch_mark *marks;
 	uint32_t mark_mask;
-	/* Threads that have told of themselves; a futex. The thread that waits for them is woken at due. */
+	/*
+	 * Threads that have reported themselves; a futex. The thread that waits for them is woken
+	 * at due.
+	 */
 	uint32_t arrivals;
 	uint32_t arrivals_due;
 	struct task_list known; /* read before the gates was; empty: not so */
@@ -109,7 +111,7 @@ struct trapline_patch {
 	uint64_t longest_wait_ns;
 	uint64_t longest_held_ns;
 	uint64_t ended_ns; /* the last change; set before its phase */
-	/* Of the last wait for threads. */
+	/* The state of the last wait for threads. */
 	uint32_t pending;
 	pid_t pending_tid;
 	uint32_t pending_function;
@@ -121,7 +123,7 @@ struct trapline_patch {
 	struct trapline_patch *next;
 };
 
-/* Of struct probe_gate. */
+/* the functions of struct probe_gate */
 uint64_t patch_gate_ask(struct probe_gate *gate, ucontext_t *context);
 uint64_t patch_gate_take(struct probe_gate *gate, ucontext_t *context);
 

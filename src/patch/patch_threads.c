@@ -2,9 +2,7 @@
 /*
  * patch_threads.c - see patch_threads.h.
  *
- * A thread that enters a gate tells of itself. The stack of one that sleeps in a system call is
- * read, and counts if the thread has not run in the meantime. One that runs is asked by SIGTRAP of
- * a software clock that ticks in user mode only, so no system call is interrupted.
+ * A thread that enters a gate reports itself. The stack of one that sleeps in a system call is
  */
 #include "patch/patch_threads.h"
 
@@ -189,7 +187,7 @@ static uint64_t patience(int round)
 	return ns;
 }
 
-/* Of the threads that are listed. */
+/* Counts the threads that are listed. */
 static uint32_t count_unmarked(const struct threads_wait *wait)
 {
 	uint32_t unmarked = 0;
@@ -218,8 +216,7 @@ static int is_list_whole(const struct threads_wait *wait)
 }
 
 /*
- * Until all that are listed have told of themselves, while one does now and then, and until the deadline.
- * 1: all threads have.
+ * Waits until all that are listed have reported themselves, while one does now and then, and until
  */
 static int wait_for_arrivals(const struct threads_wait *wait, uint64_t ns)
 {

@@ -44,7 +44,7 @@ static char state_of(pid_t pid, pid_t tid)
 	if (!f)
 		return 0;
 	if (fgets(line, sizeof(line), f))
-		end = strrchr(line, ')'); /* the name before it may hold anything */
+		end = strrchr(line, ')'); /* the name before it may be any text */
 	fclose(f);
 	return end && end[1] ? end[2] : '\0';
 }

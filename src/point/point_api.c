@@ -2,16 +2,9 @@
 /*
  * point_api.c - trapline_run_to().
  *
- * In two legs. The counter's own program stops the process when it has let `count` hits pass; for
- * code it is on an instruction that is cheap to probe, no matter what the point is. A counter of
- * the PMU stops it shortly before (point_amount.c), and the second leg inspects the count too.
- * Then, the process being stopped, a breakpoint at ip is armed whose program rejects all passes but
- * the right one and stops the process before the instruction. One more hit of the counter means
- * that the point was missed; it stops the process too.
+ * In two legs. The counter's own program stops the process when it has counted `count` hits. For
  *
- * Until a stop reaches the other threads they pass a few more times. A counter of the passes of ip
- * itself is therefore left some passes early, and the breakpoint counts the rest: a thread that
- * arrives as the last of them stops itself.
+ * Until a stop reaches the other threads they pass a few more times. A counter of the occurrences
  */
 #include <errno.h>
 #include <signal.h>
@@ -62,7 +55,6 @@ static int has_stopped(const struct leg *leg)
 
 /*
  * No program has stopped it at the point, so nothing will: an interrupt was lost, or no pass came.
- * The same where the counter does not count any more; whoever reads it next reports it.
  */
 static void stop_if_past(struct leg *leg)
 {
@@ -117,8 +109,7 @@ int leg_go(struct leg *leg)
 }
 
 /*
- * Whether each pass of ip that may be the point is a hit of the counter, and no other is, and a breakpoint
- * beside the uprobe can let passes go.
+ * Whether each occurrence of ip that may be the point is a hit of the counter, and no other is, and
  */
 static int counts_passes(const struct trapline_event *counter, pid_t tid,
 			 const struct trapline_point *p)
@@ -202,7 +193,7 @@ static int open_arrival(const struct leg *leg, pid_t tid, const struct trapline_
 	return err;
 }
 
-/* To the place. The first arrival that the program lets pass stops the process. */
+/* Runs to the point. The first arrival that the program lets pass stops the process. */
 static int run_to_place(struct leg *leg, pid_t tid, const struct trapline_point *p)
 {
 	struct trapline_event *arrival;

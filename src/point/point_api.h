@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* point_api.h - letting the process run, and seeing it stand. */
+/* point_api.h - letting the process run, and seeing it stopped. */
 #ifndef POINT_POINT_API_H
 #define POINT_POINT_API_H
 

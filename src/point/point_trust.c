@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * point_trust.c - the self-test of a counter: is it fit to tell points of an execution?
+ * point_trust.c - the self-test of a counter: can it be used for points of an execution?
  *
  * Three things must be so, and none can be known from the processor's name:
- *  - the same code counts the same each time;
- *  - no interrupt is lost, also where it comes while the thread is in a system call. (Linux commit
- *    cc1582c231ea, v4.12-rc5, lost them for events that exclude the kernel, and software clocks
- *    still do: perf_exclude_event());
- *  - they come late by an amount that has a bound, which is measured.
- * Tried in a child that computes, or calls, by the very way that points are reached, so that what
- * is measured is from the count that was asked for to where the process is.
+ * - the same code counts the same each time;
+ * - no interrupt is lost, also where it comes while the thread is in a system call. (Linux commit
+ *   cc1582c231ea, v4.12-rc5, lost them for events that exclude the kernel, and software clocks
+ *   still do: perf_exclude_event());
+ * - they come late by an amount that has a bound, which is measured.
+ * It is tried in a child that computes, or calls, by the very way that points are reached. So what is
+ * measured is from the count that was asked for to where the process is.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@
 #define LAPS 3
 #define INTERRUPTS 100u
 /*
- * Primes, so that they end everywhere in a loop; the first one twice, since where each instruction
+ * Primes, so that they end everywhere in a loop. The first one twice, since where each instruction
  * counts as two (QEMU with -icount shift=1) no point is an odd number of them away.
  */
 #define PERIOD (2 * 7919u)
@@ -208,7 +208,7 @@ static int try_laps(struct trial *t, struct point_trust *trust)
 	return 0;
 }
 
-/* Until the alarm has stopped it, or is a whole period late: then we do. */
+/* Until the alarm has stopped it, or is a whole period late: then this thread does. */
 static int run_to_alarm(struct trial *t, uint64_t due)
 {
 	uint64_t stops = atomic_get(&t->alarm->control->stops);
@@ -279,7 +279,7 @@ static int try_all(struct trial *t, struct point_trust *trust)
 	if (laps && laps != DIFFERS)
 		return laps;
 	/*
-	 * Each pass of the location near a point is inspected, so there is nothing to ask for
+	 * Each occurrence of the location near a point is inspected, so there is nothing to ask for
 	 * early.
 	 */
 	if (t->counter == TRAPLINE_SYSCALLS) {

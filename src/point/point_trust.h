@@ -7,8 +7,8 @@
 #include <trapline/trapline.h>
 
 /*
- * Whether a counter can tell points, and how late its interrupts come. Tried once,
- * in a child; `why` has the figures, or what is wrong.
+ * Whether a counter can find points, and how late its interrupts come. Tried once, in a child;
+ * `why` has the figures, or what is wrong.
  */
 struct point_trust {
 	int err;	/* 0: it can */

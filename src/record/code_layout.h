@@ -29,7 +29,7 @@ struct code_head {
 	uint16_t kind;
 	int32_t pid; /* 0: the kernel */
 	int32_t tid;
-	uint64_t source; /* a process may hold two copies of the library, each with its own batches */
+	uint64_t source; /* a process may have two copies of the library, each with its own batches */
 	uint64_t time_ns;
 };
 

@@ -6,7 +6,7 @@
  *   chunk := kind(u32) length(u32) crc(u32) zero(u32) payload
  *
  * Numbers are little-endian. The checksum is CRC-32 over kind, length and payload. Chunks are only
- * ever appended and each is written at once: when either side dies, what is complete is good, and
+ * ever appended and each is written at once. When either side dies, what is complete is good, and
  * the reader stops at the first chunk that is not. Not for handlers: it allocates.
  */
 #ifndef RECORD_FILE_H

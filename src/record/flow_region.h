@@ -61,7 +61,7 @@ enum flow_memory {
 	FLOW_MEMORIES,
 };
 
-/* Places: the first is the instruction, all others are behind their calls. */
+/* Locations: the first is the instruction, all others are behind their calls. */
 struct flow_stack {
 	uint32_t count;
 	int32_t tid;
@@ -147,8 +147,8 @@ enum flow_counter {
 	FLOW_TOUCHED,	      /* times that a thread touched one */
 	FLOW_LATE,	      /* ... and had continued before the signal came */
 	FLOW_PROCESSES,
-	FLOW_LEFT_OUT, /* places of libc that had no room for a jump, in a process that ran already */
-	FLOW_REFUSED, /* processes that could not: see run.why */
+	FLOW_LEFT_OUT, /* sites in libc that had no room for a jump, in a process that ran already */
+	FLOW_REFUSED,  /* processes that could not: see run.why */
 	FLOW_COUNTERS,
 };
 

@@ -68,7 +68,9 @@ struct heap_moment {
 	int32_t tid;
 	uint32_t frame_count;
 	char thread[16]; /* empty: not known */
-	/* Places. Of an access the first is the instruction; all others are behind their calls. */
+	/*
+	 * Locations. Of an access the first is the instruction; all others are behind their calls.
+	 */
 	uint64_t frames[HEAP_FRAMES];
 };
 
@@ -83,7 +85,7 @@ struct heap_record {
 	uint8_t code_bytes;
 	uint8_t reserved[6];
 	uint64_t address;    /* the first byte that is wrong */
-	uint64_t size;	     /* of a damage or a system call; 0: the instruction tells */
+	uint64_t size;	     /* of a damage or a system call; 0: the instruction has it */
 	uint64_t block;	     /* 0: none */
 	uint64_t block_size; /* as it was asked for */
 	uint64_t ip;	     /* as the process had it */

@@ -41,7 +41,7 @@ struct hit_reader {
 	struct hit_slots slots;
 	uint64_t at;
 	uint64_t waits_since_ns; /* for the slot at `at`; 0: not */
-	uint64_t given_up;	 /* records of which no writer told */
+	uint64_t given_up;	 /* records that no writer completed */
 };
 
 /* 1: copied to out, of slot_bytes - 8. 0: nothing is there now. patience_ns: for a writer in between. */

@@ -2,10 +2,11 @@
 /*
  * layout.h - a hit as the BPF program writes it, field by field, and as the reader takes it.
  *
- * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in
- * DWARF order. What follows the structure: texts, RECORD_TEXT_BYTES for each register that was asked
- * for, in the order of their numbers; then memory_room bytes with memory_len of copied memory, each piece
- * behind a struct record_memory; then the memory copied from the stack, stack_len of it.
+ * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in DWARF
+ * order. What follows the structure. First texts, RECORD_TEXT_BYTES for each register that was
+ * asked for, in the order of their numbers. Then memory_room bytes with memory_len of copied
+ * memory, each piece behind a struct record_memory. Last the memory copied from the stack,
+ * stack_len of it.
  */
 #ifndef RECORD_LAYOUT_H
 #define RECORD_LAYOUT_H

@@ -2,8 +2,9 @@
 /*
  * probe_region.h - what `trapline break --mechanism probe` and its process share.
  *
- * The command holds a lock (flock(2)) on the data as long as it lives, through an open file that no other
- * process has. The agent waits for that lock: it gets it when the command has ended, in whatever way.
+ * The command holds a lock (flock(2)) on the data as long as it lives, through an open file that no
+ * other process has. The agent waits for that lock: it gets it when the command has ended, by an
+ * exit or a signal.
  */
 #ifndef RECORD_PROBE_REGION_H
 #define RECORD_PROBE_REGION_H

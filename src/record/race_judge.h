@@ -36,7 +36,7 @@ struct race_evidence {
 	const char *(*library)(void *arg);
 	/* A plain store may be right beside a locked instruction. */
 	const char *(*store_excuse)(void *arg);
-	/* 1: stores of the value that is there already are no mistake here. */
+	/* 1: stores of the value that is there already are not a mistake here. */
 	int (*is_habit)(void *arg, const struct race_side *stores);
 	/* 1: both sides update it in several instructions. */
 	int (*loses_update)(void *arg);

@@ -338,8 +338,8 @@ struct race_gate {
 	uint64_t pid; /* in the first namespace; a child that has a copy of the gate is another */
 	uint64_t awaited[RACE_CPU_EVENTS]; /* generation of what is waited for; 0: nothing is */
 	/*
-	 * Of the aligned word that is watched: a hit is not reported while these bits
-	 * have that value.
+	 * the bits of the aligned word that is watched: a hit is not reported while these bits have
+	 * that value
 	 */
 	uint64_t mask; /* 0: all are */
 	uint64_t value;
@@ -382,7 +382,7 @@ struct race_region {
 			struct share_head share;
 			struct race_settings settings;
 			uint64_t run; /* number of the run, counted by trapline */
-			/* Of a sweep: the only sites that are stalled in this run; count 0: all. */
+			/* for a sweep: the only sites that are stalled in this run; count 0: all */
 			uint64_t focus_count;
 			uint64_t focus[RACE_FOCUS]; /* locations */
 			/* This run begins without stalls, and records which thread accesses what. */
@@ -420,10 +420,10 @@ struct race_region {
 	struct race_file files[RACE_FILES];
 	struct race_process processes[RACE_PROCESSES];
 	struct race_pair pairs[RACE_PAIRS];
-	/* Rows in the order in which they came: a look at all of them touches no other memory. */
+	/* Rows in the order in which they came: reading all of them touches no other memory. */
 	uint32_t site_count; /* rows that were asked for; may be above RACE_SITES */
-	uint32_t site_index[RACE_SITE_INDEX]; /* row + 1, by place; 0: free */
-	struct race_site sites[RACE_SITES];   /* place 0: not used */
+	uint32_t site_index[RACE_SITE_INDEX]; /* row + 1, by address; 0: free */
+	struct race_site sites[RACE_SITES];   /* index 0: not used */
 };
 
 _Static_assert(offsetof(struct race_region, is_noting) < SHARE_HEAD_BYTES - sizeof(uint64_t),

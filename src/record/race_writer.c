@@ -96,7 +96,7 @@ int race_add_file(struct race_region *r, const char *path)
 	return -1;
 }
 
-/* Places that are close to each other stand on one page. */
+/* Locations that are close to each other are on one page. */
 static uint64_t first_entry(uint64_t place)
 {
 	return mix(place >> BLOCK_BITS) * BLOCK_ENTRIES + (place >> 3) % BLOCK_ENTRIES;
@@ -154,7 +154,7 @@ struct race_site *race_find_site(struct race_region *r, uint64_t place)
 
 uint32_t race_add_pair(struct race_region *r, uint64_t first_place, uint64_t second_place)
 {
-	/* The same, whichever of the two was held. */
+	/* The same, no matter which of the two was stalled. */
 	uint64_t key = mix(first_place + 1) + mix(second_place + 1);
 
 	key = key ? key : 1;

@@ -3,7 +3,7 @@
  * share_head.h - how the memory begins that trapline shares with the processes of a run.
  *
  * These processes may belong to several users, and the command may have more rights than they have.
- * So the memory has two parts. The head states what trapline wants. Only trapline writes it: it is
+ * So the memory has two parts. The head states what trapline wants. Only trapline writes it. It is
  * a sealed file of its own, which a process can map for reading only, or, in a process that was
  * attached to, a private copy. All other bytes are data, which each process can write at any
  * moment. A reader copies a number from there once and checks the copy. It never is a path that is

@@ -27,7 +27,7 @@ struct trace_node {
 	uint64_t ticks_end;
 	uint32_t depth;
 	uint16_t end;	  /* enum trace_end */
-	uint16_t by_jump; /* in the place of a call: a tail call */
+	uint16_t by_jump; /* instead of a call: a tail call */
 };
 
 enum trace_state {

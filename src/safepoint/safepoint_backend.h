@@ -9,11 +9,11 @@
 int backend_open(struct trapline_safepoint *domain);
 void backend_close(struct trapline_safepoint *domain);
 
-/* For each thread that is asked; the list is held. Then once for all. */
+/* For each thread that is asked; the list is locked. Then once for all. */
 void backend_want(struct trapline_safepoint *domain, struct safepoint_thread *thread);
 int backend_arm(struct trapline_safepoint *domain);
 
-/* Again for a thread that has not come for a while; the list is held. */
+/* Again for a thread that has not come for a while; the list is locked. */
 void backend_remind(struct trapline_safepoint *domain, struct safepoint_thread *thread);
 
 void backend_disarm(struct trapline_safepoint *domain);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint_domain.h - domains, threads, and the protocol between a thread and who stops it.
+ * safepoint_domain.h - domains, threads, and the protocol between a thread and the thread that
+ * stops it.
  *
  * S1. The gate of a domain is closed (odd) before a thread is asked. A thread that becomes running
  *     inspects the gate afterwards, and goes back if it is closed. Both sides do so in one total
  *     order (sequentially consistent), so a thread that was seen as stopped never slips out.
- * S2. Who stops changes a state from running to asked, and counts how often that succeeded. A
- * thread
- *     that leaves the state asked subtracts one from missing, exactly once. So missing is 0 when
- *     all have come, however the two interleave. The same word has the thread that came last.
- * S3. turn is held from the closing of the gate to its opening, and during a handshake. list is
- * held
- *     for moments, by threads whose state is not running.
- * S4. A thread is removed from the list only while the gate is open and it is not held. So a thread
- *     that was asked stays in memory until it is let go.
+ * S2. The thread that stops changes a state from running to asked, and counts how often that
+ *     succeeded. A thread that leaves the state asked subtracts one from missing, exactly once. So
+ *     missing is 0 when all have come, however the two interleave. The same word has the thread
+ *     that came last.
+ * S3. turn is locked from the closing of the gate to its opening, and during a handshake. list is
+ *     locked for moments, by threads whose state is not running.
+ * S4. A thread is removed from the list only while the gate is open and nothing keeps the thread. So
+ *     a thread that was asked stays in memory until it is released.
  */
 #ifndef SAFEPOINT_SAFEPOINT_DOMAIN_H
 #define SAFEPOINT_SAFEPOINT_DOMAIN_H
@@ -34,14 +34,14 @@ enum safepoint_state {
 	SAFEPOINT_ASKED,
 	SAFEPOINT_STOPPED,
 	SAFEPOINT_NATIVE,
-	SAFEPOINT_STOPPING, /* it holds turn */
+	SAFEPOINT_STOPPING, /* it has turn */
 	SAFEPOINT_GONE,	    /* it ended without a word; the list still has it */
 };
 
 enum safepoint_claim {
 	CLAIM_NONE,
 	CLAIM_OPEN,
-	CLAIM_RUNNING, /* by the thread or by who asked for it */
+	CLAIM_RUNNING, /* by the thread or by the thread that asked for it */
 	CLAIM_DONE,
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint_entry_x86_64.c - the public functions in which a thread may be visited: they save the
- * registers that belong to the caller, and pass on where these are as an argument behind the others.
+ * safepoint_entry_x86_64.c - the public functions in which a thread may be visited. They save the
+ * registers that belong to the caller, and pass on where these are as an argument behind the
+ * others.
  *
  * Compiled code would have moved them already, into a frame whose layout is not known.
  */

@@ -24,7 +24,7 @@ static struct safepoint_thread *find(struct trapline_safepoint *domain, pid_t ti
 	return thread && atomic_get(thread->state) != SAFEPOINT_GONE ? thread : NULL;
 }
 
-/* Held from here on, so it stays in memory, or NULL. */
+/* It is kept from here on, so it stays in memory, or NULL. */
 static struct safepoint_thread *hold(const struct handshake *h, pid_t tid, int *asked)
 {
 	lock_take(&h->domain->list, safepoint_tid(), NO_DEADLINE);

@@ -2,10 +2,10 @@
 /*
  * safepoint_sites.c - the safepoints in code: which there are, and their change to jumps and back.
  *
- * A site is `test $imm32, %eax`, or `jmp rel32` with the same four bytes behind. That one byte is stored
- * without any synchronization where the processor promises that: who stops waits for the threads
- * themselves, so it does not matter when each of them sees the new byte. Where it does not, changed pages
- * take the place of the old ones. While a code log is on, the change is by int3.
+ * A site is `test $imm32, %eax`, or `jmp rel32` with the same four bytes behind. That one byte is
+ * stored without any synchronization where the processor promises that. The thread that stops waits
+ * for the threads themselves, so it does not matter when each of them sees the new byte. Where it
+ * does not, changed pages replace the old ones. While a code log is on, the change is by int3.
  */
 #include "safepoint/safepoint_sites.h"
 
@@ -145,7 +145,7 @@ static void add(const struct trapline_safepoint_site *begin,
 	if (old + more > room) {
 		uint64_t *larger = realloc(sites, (old + more) * 2 * sizeof(*sites));
 
-		/* Threads that pass only these sites are then late, and named. */
+		/* Threads that execute only these sites are then late, and named. */
 		if (!larger)
 			return;
 		sites = larger;

@@ -54,7 +54,7 @@ static int wait_for_turn(struct trapline_safepoint *domain, struct safepoint_cal
 	int err = lock_take(&domain->turn, tid, caller->deadline_ns);
 	caller->start_ns = clock_now_ns();
 	if (thread && !is_native) {
-		/* Nobody else can have closed the gate, if it is this thread's turn. */
+		/* No other thread can have closed the gate, if it is this thread's turn. */
 		if (err)
 			safepoint_wait(thread, SAFEPOINT_NATIVE, &caller->at);
 		else

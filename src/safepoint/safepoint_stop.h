@@ -5,7 +5,7 @@
 
 #include "safepoint/safepoint_domain.h"
 
-/* Who stops: its registered thread (NULL: none), and where it is. */
+/* The thread that stops: its registered thread (NULL: none), and where it is. */
 struct safepoint_caller {
 	struct safepoint_thread *thread;
 	struct safepoint_at at;
@@ -21,7 +21,7 @@ int stop_begin(struct trapline_safepoint *domain, struct safepoint_caller *calle
 /* The caller is what it was before, and others may have their turn. */
 void stop_end(struct trapline_safepoint *domain);
 
-/* Ask a thread. 1: it has to come. The list is held. */
+/* Ask a thread. 1: it has to come. The list is locked. */
 int stop_ask(struct trapline_safepoint *domain, struct safepoint_thread *thread);
 
 /*
@@ -29,7 +29,7 @@ int stop_ask(struct trapline_safepoint *domain, struct safepoint_thread *thread)
  */
 int stop_wait(struct trapline_safepoint *domain, const struct safepoint_caller *caller, int asked);
 
-/* Its name, as long as the thread cannot go away. The list is held. */
+/* Its name, as long as the thread cannot go away. The list is locked. */
 void stop_note_last(struct trapline_safepoint *domain);
 
 /* The entry behind trapline_safepoint_stop(). */

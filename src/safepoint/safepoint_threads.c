@@ -2,8 +2,8 @@
 /*
  * safepoint_threads.c - which threads and domains there are, and what becomes of them in fork().
  *
- * A thread that ends is removed by the destructor of a pthread key. One that ended by the system call
- * alone is found by who waits for it: see safepoint_stop.c.
+ * A thread that ends is removed by the destructor of a pthread key. One that ended by the system
+ * call alone is found by the thread that waits for it: see safepoint_stop.c.
  */
 #include "safepoint/safepoint_threads.h"
 

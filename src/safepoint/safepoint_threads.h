@@ -13,7 +13,7 @@ int threads_remove_domain(struct trapline_safepoint *domain);
 int threads_have_signal(int signal);
 int threads_register(struct trapline_safepoint *domain, void *user);
 int threads_unregister(void);
-/* Free those that ended without a word. turn is held and the gate is open. */
+/* Free those that ended without a word. turn is locked and the gate is open. */
 void threads_sweep(struct trapline_safepoint *domain);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * throttle.c - see throttle.h.
  *
- * The amount drawn is always read from the kernel's account, never summed up from ticks: ticks
+ * The amount drawn is always read from the kernel's account, never summed up from samples. Samples
  * that fall into system calls are lost (28 of 200 arrive in a thread that lives there).
  */
 #include "throttle/throttle.h"
@@ -20,7 +20,10 @@
 #include "base/sys.h"
 #include "event/control.h"
 
-/* Of one thread: its own account (TRAPLINE_THROTTLE_EACH), or what it has told the shared one. */
+/*
+ * The account of one thread: its own (TRAPLINE_THROTTLE_EACH), or what it has added to the shared
+ * one.
+ */
 struct thread_account {
 	uint32_t generation;
 	uint32_t is_throttled;
@@ -126,7 +129,7 @@ TRAP_PATH static struct thread_account *account_of(const struct trapline_throttl
 	return account;
 }
 
-/* Tell the shared account what has been drawn here since the last time. */
+/* Adds to the shared account what has been drawn here since the last time. */
 TRAP_PATH static void report(struct trapline_throttle *t)
 {
 	uint64_t *reported = is_by_name(t) ? &account_of(t)->reported : &t->reported;
@@ -163,7 +166,7 @@ void throttle_share(struct trapline_throttle *t, struct throttle_region *region,
 	t->region = region;
 	t->totals = &region->budgets[budget];
 	t->account = &t->totals->account;
-	/* What was drawn before is nobody's debt. */
+	/* What was drawn before is not a debt. */
 	t->reported = drawn_here(t);
 }
 
@@ -291,9 +294,10 @@ TRAP_PATH static void count_sleep(struct trapline_throttle *t, uint64_t slept_ns
 }
 
 /*
- * A sleep draws, too: who slept just until the account was even would be in debt when it wakes up,
- * and pay for that by the next sleep, and so on, without doing anything else. So it sleeps longer
- * by what was missing lately. Where others draw from the account, that states nothing.
+ * A sleep draws, too. A thread that slept just until the account was even would be in debt when it
+ * wakes up. It would pay for that by the next sleep, and so on, without doing anything else. So it
+ * sleeps longer by what was missing lately. Where others draw from the account, that states
+ * nothing.
  */
 TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
 {
@@ -306,8 +310,8 @@ TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
 }
 
 /*
- * Others draw in the meantime, so look again. A signal for the program ends a sleep, and we
- * continue.
+ * Others draw in the meantime, so look again. A signal for the program ends a sleep, and the sleep
+ * continues.
  */
 TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 {
@@ -361,7 +365,7 @@ TRAP_PATH static int has_name(const char *wanted)
 	return 1;
 }
 
-/* Whether this tick means anything to a budget of the command. */
+/* Whether this sample means anything to a budget of the command. */
 TRAP_PATH static int is_concerned(struct trapline_throttle *t)
 {
 	if (!t->region)

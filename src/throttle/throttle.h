@@ -62,10 +62,10 @@ void throttle_wake(struct trapline_throttle *t);
 /* Sleepers in a check of another event than that of now continue. The debt stays. */
 void throttle_wake_others(struct trapline_throttle *t);
 
-/* This thread sleeps in no check until it is told otherwise, for it does what cannot wait. */
+/* This thread sleeps in no check until the next call, for it does what cannot wait. */
 void throttle_spare(int is_spared);
 
-/* No tick any more. */
+/* No sample any more. */
 void throttle_rest(struct trapline_throttle *t);
 
 /* In a forked child: the parent's rows are not its own. */
@@ -89,7 +89,7 @@ uint64_t throttle_debt(struct trapline_throttle *t);
 /* Sleep until the account is even. Returns the nanoseconds slept. */
 uint64_t throttle_pay(struct trapline_throttle *t);
 
-/* A tick in SIGTRAP. */
+/* A sample in SIGTRAP. */
 void throttle_check(struct trapline_throttle *t);
 
 #endif

@@ -60,8 +60,9 @@ static uint64_t choose_check(const struct trapline_throttle_opts *o)
 }
 
 /*
- * The CPU time of one thread, for whoever asks: clock_gettime(2) names it so. The event does not count
- * what the kernel does for the thread, and to sleep off a small debt is a good part of that.
+ * The clock of the CPU time of one thread, for any caller: clock_gettime(2) names it so. The event
+ * does not count what the kernel does for the thread, and to sleep off a small debt is a good part
+ * of that.
  */
 static int clock_of_thread(pid_t tid)
 {
@@ -95,7 +96,7 @@ static int open_event(struct trapline *t, struct trapline_throttle *th,
 	opts.tids = o->tids;
 	opts.tid_count = o->tid_count;
 	opts.period = th->check;
-	/* Not a tick before the account is open. */
+	/* No sample before the account is open. */
 	opts.flags = TRAPLINE_DISABLED;
 	if (o->flags & TRAPLINE_THROTTLE_KERNEL)
 		opts.flags |= TRAPLINE_KERNEL;

@@ -21,7 +21,7 @@ int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts 
 uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, uint32_t max);
 /* trapline_throttle_end(). -EBUSY: a thread may still be in a check, and read the region. */
 int throttle_end(struct trapline_throttle *th);
-/* This thread sleeps in no check until it is told otherwise, for it does what cannot wait. */
+/* This thread sleeps in no check until the next call, for it does what cannot wait. */
 void throttle_spare(int is_spared);
 /* No check any more, until it ends. In a handler too. */
 void throttle_rest(struct trapline_throttle *t);

@@ -4,9 +4,9 @@
  * No clock and no sleep: a test runs them in a time of its own.
  *
  * Threads that woke up at the same moment would all find the account even and draw at once. So they
- * queue, and each sleeps longer by what those before it will draw until their next look. The
- * location is kept however often one wakes up too early: to begin again at the end, because
- * somebody drew a little more than his turn, left turns unused and let threads starve.
+ * queue, and each sleeps longer by what those before it will draw until their next look. A thread
+ * keeps its turn even if it wakes up too early often. To begin again at the end, because another
+ * thread drew a little more than its turn, left turns unused and let threads starve.
  */
 #ifndef THROTTLE_QUEUE_H
 #define THROTTLE_QUEUE_H
@@ -17,7 +17,7 @@
 
 struct throttle_queue {
 	uint64_t tickets; /* given */
-	uint64_t served;  /* have continued, in whatever order */
+	uint64_t served;  /* have continued, in any order */
 };
 
 /* CLOCK_MONOTONIC in the library. cost: of all that was drawn. Older credit than burst lapses. */
@@ -30,14 +30,14 @@ static inline uint64_t throttle_due(uint64_t *origin, uint64_t cost, uint64_t bu
 
 	if ((int64_t)(due - oldest) >= 0)
 		return due;
-	/* Who loses the race has read an amount that is older than the winner's. */
+	/* The thread that loses the race has read an amount that is older than the winner's. */
 	atomic_cas(origin, &from, from + (oldest - due));
 	return oldest;
 }
 
 /*
- * *held is the thread's own: its ticket + 1, or 0. A thread that left its sleep by a jump out of a
- * signal handler gives the old one back when it comes again.
+ * `*held` is the thread's own: its ticket + 1, or 0. A thread that left its sleep by a jump out of
+ * a signal handler gives the old one back when it comes again.
  */
 static inline uint64_t throttle_queue_enter(struct throttle_queue *q, uint64_t *held)
 {
@@ -68,7 +68,9 @@ static inline uint64_t throttle_queue_look_at(const struct throttle_queue *q, ui
 	return ticket > served ? due + (ticket - served) * turn_ns : due;
 }
 
-/* Turns were drawn in part only, or nobody could run: the next one need not wait for its time. */
+/*
+ * Turns were drawn in part only, or no thread could run: the next one need not wait for its time.
+ */
 static inline int throttle_queue_is_behind(const struct throttle_queue *q, uint64_t due,
 					   uint64_t turn_ns, uint64_t now)
 {

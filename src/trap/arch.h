@@ -2,8 +2,9 @@
 /*
  * arch.h - what differs by architecture inside SIGTRAP.
  *
- * To add one: state where pc, sp and the registers are in a ucontext; whether an access has been
- * done when its hit is reported; and whether returning from the handler steps past it.
+ * To add one, state three things: where pc, sp and the registers are in a ucontext; whether an
+ * access has been done when its hit is reported. The third is whether returning from the handler
+ * steps past it.
  */
 #ifndef TRAP_ARCH_H
 #define TRAP_ARCH_H
@@ -26,7 +27,7 @@ uint64_t arch_vector_bytes(const ucontext_t *context);
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 
-/* 1: a breakpoint instruction whose trap is told by SI_KERNEL is before pc. */
+/* 1: a breakpoint instruction whose trap has SI_KERNEL is before pc. */
 int arch_is_at_breakpoint(const ucontext_t *context);
 
 /*

@@ -49,7 +49,7 @@
 #define RSEQ_SIGNATURE 0xd428bc00u
 #endif
 #define RSEQ_ABORTS_MAX 64u
-/* Of stack, to find out that there is no room for more. */
+/* Bytes of stack, to find out that there is no room for more. */
 #define ROOM_TO_LOOK 1536u
 
 struct siginfo_perf {
@@ -122,7 +122,7 @@ TRAP_PATH static int dispatch_is_inside(const ucontext_t *context)
 	return is_nested(context) || poke_is_nested(context);
 }
 
-/* A tick states nothing of the program while a trap's callback runs, and its frame needs room. */
+/* A sample means nothing for the program while a trap's callback runs, and its frame needs room. */
 TRAP_PATH static int is_vain_tick(const struct trapline_event *ev, const ucontext_t *context)
 {
 	return !event_is_breakpoint(ev) && poke_is_nested(context);
@@ -269,7 +269,10 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 	};
 
 	if (event_is_breakpoint(ev)) {
-		/* Of the trap, where the kernel recorded it: the event may be moved just now. */
+		/*
+		 * The address of the trap, where the kernel recorded it: the event may be moved
+		 * just now.
+		 */
 		hit->address = info->addr ? info->addr : atomic_get(&ev->parts[part].addr);
 		struct event_place *place = event_place_at(ev, part, hit->address);
 		hit->len = place ? (uint32_t)atomic_get(&place->len) : ev->parts[part].len;
@@ -306,12 +309,14 @@ TRAP_PATH static enum trapline_action call_with_stack(struct trapline_event *ev,
 }
 
 /*
- * Where we are called with all signals blocked: see install.c. Those of the program wait until we
- * return, since a handler on top of Trapline could leave by siglongjmp(3), and it would find
- * Trapline's frames on the stack. A callback that lasts looks for them: trap_signal_waits().
+ * Where the handler is called with all signals blocked: see install.c. Signals of the program wait
+ * until the handler returns. A handler on top of Trapline could leave by siglongjmp(3), and it
+ * would find Trapline's frames on the stack. A callback that lasts looks for them:
+ * trap_signal_waits().
  *
- * Only for a callback, which who ends waits for: a signal that comes too late makes no system call,
- * since the program may have forbidden itself all of them in the meantime (seccomp(2)).
+ * Only for a callback, which the thread that ends the event waits for. A signal that comes too late
+ * makes no system call, since the program may have forbidden itself all of them in the meantime
+ * (seccomp(2)).
  */
 TRAP_PATH void trap_let_traps_come(const ucontext_t *context)
 {
@@ -354,7 +359,7 @@ TRAP_PATH static void record_hit(struct trapline_event *ev, const struct traplin
 		atomic_add(&ev->granted, (uint64_t)-1);
 }
 
-/* A thread's stack may be small: what nobody asked for takes no room there. */
+/* A thread's stack may be small: what was not asked for takes no room there. */
 TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
 {
 	static const uint64_t no_frames[1];
@@ -369,7 +374,7 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 		counter_add(&ev->async, 1);
 	enum trapline_action action = ev->stack_depth ? call_with_stack(ev, hit) :
 							ev->callback(hit);
-	/* It may have closed the event, and opened another one in its place. */
+	/* It may have closed the event, and opened another one with its number. */
 	if (action == TRAPLINE_DISARM && !event_enter_as(ev, first_generation)) {
 		atomic_set(&ev->wanted, 0);
 		event_sync(ev);
@@ -549,7 +554,7 @@ TRAP_PATH void trap_leave(void)
 		hang_up();
 }
 
-/* As the kernel would have told of it, had it been an event of the thread. */
+/* As the kernel would have reported it, had it been an event of the thread. */
 TRAP_PATH static int take_sent(const ucontext_t *context, struct siginfo_perf *out)
 {
 	trap_finder find = atomic_get(&trap_find_sent);
@@ -599,7 +604,10 @@ TRAP_PATH static enum other take_other(const siginfo_t *siginfo, const ucontext_
 	if (!ev)
 		return OTHER_DONE;
 	*out = (struct siginfo_perf){ .code = TRAP_PERF_CODE, .data = event_sig_data(ev, 0) };
-	/* The generation is that of now: it must be from before who ends makes it another one. */
+	/*
+	 * The generation is that of now: it must be from before the thread that ends the event
+	 * makes it another one.
+	 */
 	return atomic_get(&trap_tick) == ev ? OTHER_HIT : OTHER_DONE;
 }
 

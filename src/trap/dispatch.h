@@ -43,7 +43,10 @@ extern uint64_t trap_lost_causes;
 extern struct trapline_event *trap_tick;
 extern uint32_t trap_had_ticks;
 
-/* What such a signal is about, where that can be known; 0: a tick. Called in the thread, in SIGTRAP. */
+/*
+ * What such a signal is about, where that can be known; 0: a sample. Called in the thread, in
+ * SIGTRAP.
+ */
 struct trap_sent {
 	const struct trapline_event *event;
 	uint32_t generation;
@@ -62,7 +65,7 @@ extern void (*trap_on_hangup)(void);
 
 /*
  * The calling thread has reached a probe of the event, without a signal. context is as it will
- * continue, its pc the probe's address; its signal mask is not filled in. 1: the condition holds,
+ * continue, its pc the probe's address; its signal mask is not filled in. 1: the condition is true,
  * and trap_take_probe() has to follow. 0: that is all. Leaves the vector registers alone. AS-Safe.
  */
 int trap_enter_probe(struct trapline_event *ev, uint32_t generation, ucontext_t *context);

@@ -3,13 +3,13 @@
  * foreign.c - see foreign.h.
  *
  * On x86-64 the handler of the program is entered by a jump, on the frame that the kernel made for
- * Trapline's: with the mask, the stack and the disposition that the flags of the program ask for.
+ * Trapline's. It has the mask, the stack and the disposition that the flags of the program ask for.
  * Its return is a return to the kernel. So nothing is left to undo when it leaves by siglongjmp(3).
  *
- * Where the agent keeps SIGTRAP unblocked although the program has blocked it, trap_is_held() tells
- * so. Then a breakpoint of the program kills, as the kernel would do it. A signal that was sent
- * stays pending for sigwait(3), signalfd(2) or a later unblocking: SIGTRAP is blocked for good in
- * the thread, and the signal is sent again. All events must be off before that, because their
+ * Where the agent keeps SIGTRAP unblocked although the program has blocked it, trap_is_held()
+ * returns 1. Then a breakpoint of the program kills, as the kernel would do it. A signal that was
+ * sent stays pending for sigwait(3), signalfd(2) or a later unblocking: SIGTRAP is blocked for good
+ * in the thread, and the signal is sent again. All events must be off before that, because their
  * signals would be pending as well.
  */
 #include "base/trap_path.h"
@@ -37,8 +37,9 @@
 #define MARK_AT 120
 #define MARK 0x656e696c70617274ull
 
-struct action trap_previous = ACTION_DEFAULT;	    /* what foreign signals go to */
-struct action trap_first_previous = ACTION_DEFAULT; /* the one before anybody put itself between */
+struct action trap_previous = ACTION_DEFAULT; /* what foreign signals go to */
+struct action trap_first_previous =
+	ACTION_DEFAULT; /* the one before any other code put itself between */
 uint64_t trap_held_bit;
 int (*trap_is_held)(const ucontext_t *context);
 int (*trap_let_go)(const siginfo_t *info);
@@ -107,7 +108,7 @@ TRAP_PATH static int is_handed_back(const siginfo_t *info)
 
 /* ---- what stays pending ---- */
 
-/* Of an event that is off by now, but whose signal had been made. */
+/* The signal of an event that is off by now, but whose signal had been made. */
 TRAP_PATH static int is_left_over(const siginfo_t *info)
 {
 	return info->si_code == TRAP_PERF_CODE ||
@@ -176,7 +177,7 @@ TRAP_PATH static uint64_t mask_in_handler(const struct sigaction *action, const 
 	return mask | mask_of(context);
 }
 
-/* It hands on, by a call, what the kernel gave to it; or what we did. */
+/* It hands on, by a call, what the kernel gave to it, or what Trapline gave. */
 TRAP_PATH static void call(const struct sigaction *action, siginfo_t *info, ucontext_t *context)
 {
 	set_mark(info);

@@ -38,7 +38,10 @@ TRAP_PATH uint64_t *inflight_enter(pid_t tid, uint32_t event_index)
 
 TRAP_PATH void inflight_leave(uint64_t *entry)
 {
-	/* Who waits loops; what was done inside is done then, and more order is a locked write's price. */
+	/*
+	 * The thread that waits loops. What was done inside is done then; more order would cost a
+	 * locked write.
+	 */
 	if (entry)
 		__atomic_store_n(entry, 0, __ATOMIC_RELEASE);
 }

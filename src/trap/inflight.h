@@ -2,9 +2,9 @@
 /*
  * inflight.h - which threads are inside a callback, and of which event.
  *
- * Entered before the handler inspects the event's generation, so that who closes the event
- * either raises the generation first and the handler turns back, or finds the entry and waits.
- * An entry of a thread that has died inside its callback is recognised and ignored.
+ * It is entered before the handler inspects the event's generation. So the thread that closes the
+ * event either raises the generation first, and the handler turns back, or finds the entry and
+ * waits. An entry of a thread that has died inside its callback is recognised and ignored.
  */
 #ifndef TRAP_INFLIGHT_H
 #define TRAP_INFLIGHT_H

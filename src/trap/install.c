@@ -19,10 +19,10 @@
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
 #endif
-#define SIGNAL_BYTES 4096u /* where the kernel does not tell */
+#define SIGNAL_BYTES 4096u /* where the kernel does not report it */
 #define RED_ZONE_BYTES 128u
 #define NESTED_BYTES 384u /* of Trapline's handler, to find out that it is on top of itself */
-/* Of the first thread's stack, that are inspected as growing when they are needed. */
+/* the part of the first thread's stack that is inspected as growing when it is needed */
 #define FIRST_BYTES (8u << 20)
 
 /* As the kernel has it: the agent is before sigaction(). */

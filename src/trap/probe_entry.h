@@ -7,10 +7,10 @@
 #include <ucontext.h>
 
 /*
- * What runs when the filter and the condition hold, runs on another stack, if both are set: take() gives the
- * top of one, aligned to 64, or 0. From there to give(), which gets that top, no signal that is sent may
- * come, and the context has the mask that holds afterwards. Neither uses a vector register. AS-Safe. Set
- * once, before the first probe.
+ * What runs when the filter and the condition are true, runs on another stack, if both are set:
+ * take() gives the top of one, aligned to 64, or 0. From there to give(), which gets that top, no
+ * signal that is sent may come, and the context has the mask that is in force afterwards. Neither
+ * uses a vector register. AS-Safe. Set once, before the first probe.
  */
 struct trap_other_stack {
 	uint64_t (*take)(ucontext_t *context);

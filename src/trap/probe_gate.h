@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe_gate.h - the owner of a probe that is no event, but decides where the thread continues.
+ * probe_gate.h - the owner of a probe that is not an event, but decides where the thread continues.
  *
  * A gate is the first member of what it belongs to, and stays for ever: a thread may be on its way.
  */
@@ -20,7 +20,7 @@ struct probe_gate {
 	uint64_t (*take)(struct probe_gate *gate, ucontext_t *context);
 };
 
-/* In the table of probes the owner's lowest bit tells a gate from an event. */
+/* In the table of probes the owner's lowest bit distinguishes a gate from an event. */
 static inline void *probe_gate_owner(struct probe_gate *gate)
 {
 	return (void *)((uintptr_t)gate | 1);

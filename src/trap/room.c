@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * room.c - has the stack of the thread that we interrupt room for what comes next?
+ * room.c - has the stack of the interrupted thread room for what comes next?
  *
- * Nobody asks a thread before its signal, so the first frame is there when we are asked: on x86-64
- * some 3 KiB, with wider registers up to 11. A thread of PTHREAD_STACK_MIN has 11 KiB in all. What
- * we do in addition is done only where it fits, together with one more signal on top of it: a tick
- * can come at any moment, and a stall is long enough for signals of the program. Where not even
- * that fits, SIGTRAP stays blocked until the handler is left.
+ * A thread is not asked before its signal, so the first frame is there already: on x86-64 some 3
+ * KiB, with wider registers up to 11. A thread of PTHREAD_STACK_MIN has 11 KiB in all. Anything in
+ * addition is done only where it fits, together with one more signal on top of it. A sample can
+ * come at any moment, and a stall is long enough for signals of the program. Where not even that
+ * fits, SIGTRAP stays blocked until the handler is left.
  *
- * Not on a stack of Trapline's own: a handler of the program that comes on top of a stall may be a
+ * It is not on a stack of Trapline's own. A handler of the program on top of a stall may be a
  * garbage collector's, which takes its stack pointer for the end of what is to be scanned.
  *
- * The frame that is there tells how large one more will be: the kernel saves the registers that the
+ * The frame that is there shows how large one more will be: the kernel saves the registers that the
  * thread has a right to. Its own figure for all programs (AT_MINSIGSTKSZ) counts those that a
  * thread must ask for, as 8 KiB of tile registers on some processors. By that figure no thread of
  * PTHREAD_STACK_MIN had room.
  *
- * Below a stack lies a page that nobody may read; behind that perhaps the stack of another thread,
- * so each page on the way is asked for. An alternate stack has an end that is known. A stack
+ * Below a stack is a page that cannot be read, and behind that perhaps the stack of another thread.
+ * So each page on the way is asked for. An alternate stack has an end that is known. A stack
  * without either, as coroutines may have, looks as large as the memory that it lies in.
  */
 #include <sys/uio.h>

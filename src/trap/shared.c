@@ -29,7 +29,7 @@
 #define KEY_BYTES 8u   /* of "ShdPnd:\t" and "SigBlk:\t" */
 #define DIGITS 16u
 
-/* Of /proc/self/status. */
+/* What is first in /proc/self/status. */
 struct first {
 	char state;
 	uint64_t waiting; /* for the process */

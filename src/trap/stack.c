@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stack.c - a stack inside the handler, by libgcc's unwinder: no allocation, no lock since GCC 12
- * with glibc 2.35 (_dl_find_object). The first use is dear, so it is made at arming.
+ * with glibc 2.35 (_dl_find_object). The first use is expensive, so it is made at arming.
  */
 #include <unwind.h>
 

@@ -2,9 +2,10 @@
 /*
  * verdict.c - see verdict.h: where the kernel cannot decide, the interpreter does.
  *
- * Memory is read by a system call that tells of a fault instead of raising one. One that copies costs a
- * microsecond. For the variables of the object whose code was hit there is a faster way: nothing unmaps
- * them while a thread runs there, so it is enough that another system call could read them just now.
+ * Memory is read by a system call that reports a fault instead of raising one. One that copies
+ * costs a microsecond. For the variables of the object whose code was hit there is a faster way.
+ * Nothing unmaps them while a thread runs there, so it is enough that another system call could
+ * read them just now.
  */
 #include "base/general_regs.h"
 
@@ -44,7 +45,7 @@ int condition_take_thread_slot(struct trapline_event *ev)
 			ev->thread_slot = i + 1;
 			return 0;
 		}
-		i = UINT32_MAX; /* somebody took or gave one: look again */
+		i = UINT32_MAX; /* another thread took or gave one: search again */
 	}
 	return -ENOSPC;
 }
@@ -88,7 +89,7 @@ TRAP_PATH static int env_reg(const struct cond_env *env, uint32_t number, uint64
 	return get_register(input->hit, number, out);
 }
 
-/* Of the kernel's order: it reads the set, and then finds that there is no such operation. */
+/* The kernel's order: it reads the set, and then finds that there is no such operation. */
 TRAP_PATH static int word_is_readable(uint64_t address)
 {
 	const long none = -1;
@@ -96,7 +97,7 @@ TRAP_PATH static int word_is_readable(uint64_t address)
 	return sys4(SYS_rt_sigprocmask, none, address & ~7ull, 0, sizeof(uint64_t)) == -EINVAL;
 }
 
-/* 1; 0: it is not there, or there is no telling. */
+/* 1; 0: it is not there, or this is unknown. */
 TRAP_PATH static int read_variable(const struct trapline_event *ev, uint64_t address, void *buf,
 				   uint32_t n)
 {
@@ -194,7 +195,7 @@ TRAP_PATH static int env_term(const struct cond_env *env, enum cond_term term, u
 		return 0;
 	default:
 		*out = input->hits_in_thread;
-		return *out ? 0 : -ENOSPC; /* more threads than can be told apart */
+		return *out ? 0 : -ENOSPC; /* more threads than can be distinguished */
 	}
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * veto.c - can a BPF program hold back the signal of a hit? Tried once, in this thread, with a
- * page fault: it needs no debug register and nobody notices.
+ * veto.c - can a BPF program suppress the signal of a hit? Tried once, in this thread, with a page
+ * fault: it needs no debug register and nothing notices it.
  *
- * Before Linux commit c4fcc7d1f415, v6.10, a verdict of 0 holds back the record only. The trial
+ * Before Linux commit c4fcc7d1f415, v6.10, a verdict of 0 suppresses the record only. The trial
  * goes through the handler as any event does, so it must be installed.
  */
 #include "trap/veto.h"

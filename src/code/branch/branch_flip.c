@@ -4,9 +4,9 @@
  *
  * Only the first byte differs, so one store of one byte is the whole change, and one sync is
  * enough. Where the processor does not promise that a core fetches such a store whole, changed
- * pages take the place of the old ones. While a code log is on, and where that is not possible, an
- * int3 is there between the two syncs. The step past it is known without decoding: a test whose
- * flags are not inspected is a jump behind itself.
+ * pages replace the old ones. While a code log is on, and where that is not possible, an int3 is
+ * there between the two syncs. The step past it is known without decoding: a test whose flags are
+ * not inspected is a jump behind itself.
  */
 #include "code/branch/branch_flip.h"
 

@@ -116,7 +116,7 @@ static void remove_rows(struct trapline_branch_key *key, const void *object)
 	key->sites = NULL;
 }
 
-/* Of all keys of an object each once: 1 for the first record of a key. */
+/* Finds each key of an object once: 1 for the first record of a key. */
 static int is_first_of_key(const struct branch_record *record)
 {
 	struct branch_sites *sites = key_of(record)->sites;

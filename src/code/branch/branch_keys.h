@@ -2,8 +2,8 @@
 /*
  * branch_keys.h - the branches of each key, and of the objects that have them: see <trapline/branch.h>.
  *
- * Objects come and go at any time. One lock covers keys and branches, and is taken before poke_lock.
- * Between fork's two handlers it is held.
+ * Objects come and go at any time. One lock covers keys and branches, and is taken before
+ * poke_lock. Between fork's two handlers it is locked.
  */
 #ifndef CODE_BRANCH_BRANCH_KEYS_H
 #define CODE_BRANCH_BRANCH_KEYS_H

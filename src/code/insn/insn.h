@@ -2,11 +2,11 @@
 /*
  * insn.h - what one instruction is and which memory it touches.
  *
- * Everything here may run inside a signal handler: no allocation, no lock, no libc call beyond
- * memcpy and memset, less than 4 KB of stack, and never a read outside the bytes given. Nothing
- * of the decoding library shows: x86-64 is decoded by Zydis in insn_x86_64.c alone, arm64 by hand
- * in insn_arm64.c. Both decoders have a name of their own, so that arm64's is tested anywhere;
- * insn_decode() is the host's.
+ * Everything here may run inside a signal handler. There is no allocation, no lock, no libc call
+ * beyond memcpy and memset, less than 4 KB of stack, and never a read outside the bytes given.
+ * Nothing of the decoding library shows: x86-64 is decoded by Zydis in insn_x86_64.c alone, arm64
+ * by hand in insn_arm64.c. Both decoders have a name of their own, so that arm64's is tested
+ * anywhere; insn_decode() is the host's.
  *
  * Registers have their DWARF numbers, as in the rest of the project.
  */
@@ -51,9 +51,9 @@ enum {
 #define INSN_NO_REG 0xff
 
 /*
- * A register set: of a thread at one moment. r[] is by DWARF number; x86-64 uses r[0] to r[16].
- * The pc in it is the address of the instruction that is asked about, also for operands relative
- * to the pc. known states which members hold something; what is not known is not guessed.
+ * A register set: of a thread at one moment. r[] is by DWARF number; x86-64 uses r[0] to r[16]. The
+ * pc in it is the address of the instruction that is asked about, also for operands relative to the
+ * pc. known states which members are valid; what is not known is not guessed.
  */
 struct insn_regs {
 	uint64_t r[INSN_REGS];
@@ -100,9 +100,11 @@ enum insn_access {
 enum insn_memory_flag {
 	/* Not written in the text: push, pop, call, ret, string instructions. */
 	INSN_MEM_IMPLICIT = 1 << 0,
-	/* Some or all of the bytes may stay untouched: lanes masked off, cmpxchg that fails, rep
-	 * with a count of zero, a processor whose maker takes fewer (movsxd with prefix 66, far
-	 * pointers with REX.W). A debug register may hit all the same. */
+	/*
+	 * Some or all of the bytes may stay untouched. Causes are lanes masked off, cmpxchg that
+	 * fails, rep with a count of zero, or a processor whose maker takes fewer (movsxd with
+	 * prefix 66, far pointers with REX.W). A debug register may hit all the same.
+	 */
 	INSN_MEM_CONDITIONAL = 1 << 1,
 	/* size is 0 because only the machine's state knows it: xsave, xrstor, SVE. */
 	INSN_MEM_SIZE_UNKNOWN = 1 << 2,
@@ -133,8 +135,8 @@ enum insn_segment {
  *
  *	address = segment base + r[base] + extend(r[index]) * scale + displacement
  *
- * from the registers *before* the instruction. All adjustments are in the displacement: a push
- * has -8, pop (%rsp) has +8, an operand relative to the pc has base = the pc and counts from the
+ * from the registers *before* the instruction. All adjustments are in the displacement: a push has
+ * -8, pop (%rsp) has +8. An operand relative to the pc has base = the pc and counts from the
  * instruction's own address.
  */
 struct insn_memory {
@@ -145,10 +147,10 @@ struct insn_memory {
 	uint8_t index_bits;   /* how much of the index counts: 8 (xlat), 32 or 64 */
 	uint8_t index_signed; /* the index is sign-extended from index_bits */
 	uint8_t segment;      /* enum insn_segment */
-	uint8_t bit_reg;      /* INSN_MEM_BIT_INDEX: holds the bit number, bit_bits wide, signed */
-	uint8_t bit_bits;     /* 16, 32 or 64: also the granule in which memory is touched */
-	uint8_t lanes;	      /* elements of a vector operand with a mask; of a gather; else 0 */
-	uint8_t lane_bytes;   /* bytes of one element */
+	uint8_t bit_reg;    /* INSN_MEM_BIT_INDEX: contains the bit number, bit_bits wide, signed */
+	uint8_t bit_bits;   /* 16, 32 or 64: also the granule in which memory is touched */
+	uint8_t lanes;	    /* elements of a vector operand with a mask; of a gather; else 0 */
+	uint8_t lane_bytes; /* bytes of one element */
 	uint8_t unused;
 	uint16_t flags; /* enum insn_memory_flag */
 	uint32_t size;	/* bytes; 0 with INSN_MEM_SIZE_UNKNOWN */
@@ -177,7 +179,7 @@ enum insn_flag {
 	INSN_REPEATS = 1 << 8,
 	/* Not for user space: faults there. */
 	INSN_PRIVILEGED = 1 << 9,
-	/* More memory operands than fit: only the first INSN_MEMORY_MAX are told. */
+	/* More memory operands than fit: only the first INSN_MEMORY_MAX are there. */
 	INSN_MORE_MEMORY = 1 << 10,
 	/* sp_change is known. */
 	INSN_CHANGES_SP = 1 << 11,
@@ -224,7 +226,7 @@ struct insn {
 	int64_t target;
 	int32_t sp_change; /* INSN_CHANGES_SP: sp after - sp before */
 	/* x86-64: where in the bytes things are; 0 when absent. arm64: all 0. */
-	uint8_t opcode_at;    /* the last opcode byte's place is opcode_at + opcode_bytes - 1 */
+	uint8_t opcode_at;    /* the last opcode byte is at opcode_at + opcode_bytes - 1 */
 	uint8_t opcode_bytes; /* 1 to 3 with their 0f, 0f38, 0f3a; 0 for VEX, EVEX, XOP */
 	uint8_t modrm_at;
 	uint8_t displacement_at;

@@ -2,9 +2,9 @@
 /*
  * insn_arm64.c - arm64 instructions, decoded by hand: branches, system, data processing.
  *
- * Loads and stores are in insn_arm64_memory.c. Those and the branches are decoded strictly; of data
- * processing only which registers and flags are used is told, and words that the architecture has
- * not allocated there pass as INSN_OTHER. The oracle is objdump: tests/unit/test_insn_arm64.c.
+ * Loads and stores are in insn_arm64_memory.c. Those and the branches are decoded strictly. For
+ * data processing only the used registers and flags are reported, and words that the architecture
+ * has not allocated there pass as INSN_OTHER. The oracle is objdump: tests/unit/test_insn_arm64.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -142,7 +142,7 @@ static void decode_hint(uint32_t word, struct insn *out)
 	}
 }
 
-/* dc zva and its kin clear a block of a size that a system register tells. */
+/* dc zva and its kin clear a block of a size that is in a system register. */
 static void decode_cache_operation(uint32_t word, struct insn *out)
 {
 	const unsigned int operation = arm64_bits(word, 5, 14); /* op1, CRn, CRm, op2 */
@@ -256,7 +256,7 @@ static void decode_immediate(uint32_t word, struct insn *out)
 	}
 }
 
-/* adc, sbc, rmif, ccmp, csel: register forms that look at the flags, and those of two sources. */
+/* adc, sbc, rmif, ccmp, csel: register forms that read the flags, and those of two sources. */
 static void decode_register_misc(uint32_t word, struct insn *out)
 {
 	const unsigned int group = arm64_bits(word, 21, 4);
@@ -361,7 +361,7 @@ static void decode_scalable(uint32_t word, struct insn *out)
 	m->access = is_store ? INSN_WRITE : INSN_READ;
 	m->base = m->index = m->bit_reg = INSN_NO_REG;
 	m->flags = INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN | INSN_MEM_CONDITIONAL;
-	out->reads = 0xffffffffu; /* whichever: not told apart */
+	out->reads = 0xffffffffu; /* no matter which: they are not distinguished */
 }
 
 static int decode_word(uint32_t word, struct insn *out)

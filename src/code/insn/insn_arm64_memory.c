@@ -2,8 +2,8 @@
 /*
  * insn_arm64_memory.c - arm64 loads and stores; see insn_arm64.c.
  *
- * One function for each row of the manual's table "Loads and Stores", which the bits 29 to 24, 21
- * and 11 to 10 tell apart.
+ * One function for each row of the manual's table "Loads and Stores", whose rows differ in the bits
+ * 29 to 24, 21 and 11 to 10.
  */
 #include <errno.h>
 
@@ -328,7 +328,7 @@ static int decode_atomic(uint32_t word, struct insn *out)
 	return 0;
 }
 
-/* ldraa, ldrab: the base carries a signature, so the registers do not tell the address. */
+/* ldraa, ldrab: the base has a signature, so the registers do not show the address. */
 static int decode_authenticated(uint32_t word, struct insn *out)
 {
 	if (word >> 30 != 3 || is_vector(word))

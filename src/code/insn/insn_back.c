@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* insn_back.c - see insn_back.h. Held to single-stepped code by tests/unit/test_insn_back.c. */
+/*
+ * insn_back.c - see insn_back.h. tests/unit/test_insn_back.c compares it with single-stepped code.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +31,7 @@ struct window {
 
 static uint8_t enter_level(const struct insn *insn)
 {
-	/* The operand's size tells: 8 bytes and 8 for each level. */
+	/* The operand's size decides: 8 bytes and 8 for each level. */
 	return (uint8_t)(insn->memory[0].size / 8 - 1);
 }
 
@@ -300,7 +302,7 @@ static INSN_NOT_INLINED void try_at_pc(struct search *s)
 
 /*
  * Is one of several so far ahead that the others are chance? The true one is among them, so votes
- * for starts that are no candidates do not count.
+ * for starts that are not candidates do not count.
  */
 static enum insn_back_found judge(const struct search *s)
 {

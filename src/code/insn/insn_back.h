@@ -4,10 +4,10 @@
  *
  * x86-64 reports a data access after it: the pc is the next instruction's, the registers are those
  * after, and instructions cannot be read backwards for certain. Every start 1 to 15 bytes before
- * the pc is tried; a candidate must decode, end at the pc, access the watched bytes with the
- * registers as they were before it (as far as they can be told from those after), and leave what
- * is there. Between several decides how many of the chains of instructions that begin up to 64 bytes
- * before agree on one.
+ * the pc is tried. A candidate must decode, end at the pc, access the watched bytes with the
+ * registers as they were before it, and leave what is there. The registers before it are known as
+ * far as those after it show them. Between several decides how many of the chains of instructions
+ * that begin up to 64 bytes before agree on one.
  *
  * A string instruction with rep reports its own address until its last step. A call, a return or a
  * jump reports where it led, so it is not found.
@@ -19,7 +19,7 @@
 
 #include "code/insn/insn.h"
 
-#define INSN_BACK_MAX 4	    /* candidates told */
+#define INSN_BACK_MAX 4	    /* candidates reported */
 #define INSN_BACK_WINDOW 64 /* bytes before the pc that vote */
 
 struct insn_back_query {

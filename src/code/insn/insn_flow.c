@@ -450,7 +450,7 @@ static void set_move(const struct view *v, struct insn_flow *out)
 		return;
 	}
 	out->op = out->from_count ? INSN_FLOW_MOVE : INSN_FLOW_CLEAR;
-	/* Of 4 or 8 bytes, and the rest of the low half becomes 0. */
+	/* 4 or 8 bytes are written, and the rest of the low half becomes 0. */
 	switch (v->insn.mnemonic) {
 	case ZYDIS_MNEMONIC_MOVD:
 	case ZYDIS_MNEMONIC_MOVQ:

@@ -2,9 +2,9 @@
 /*
  * insn_flow.h - which bytes an instruction of x86-64 writes, and from which others they come.
  *
- * Registers and memory only. Flags, masks, x87 and MMX registers hold nothing here, addresses count for
- * nothing, and a comparison gives nothing. Where an instruction is not known well enough, what it writes
- * counts as new: so a way may be lost, but none is made up.
+ * Registers and memory only. Flags, masks, x87 and MMX registers contain nothing here, addresses
+ * count for nothing, and a comparison gives nothing. Where an instruction is not known well enough,
+ * what it writes counts as new: so a way may be lost, but none is made up.
  */
 #ifndef CODE_INSN_INSN_FLOW_H
 #define CODE_INSN_INSN_FLOW_H
@@ -20,8 +20,8 @@ enum insn_flow_op {
 	INSN_FLOW_MOVE,	    /* to[0] is from[0], byte by byte; the rest of to[0] is 0 */
 	INSN_FLOW_REVERSE,  /* the same with the order of the bytes reversed */
 	INSN_FLOW_SHIFT,    /* to[0] is from[0], moved up by `shift` bytes; the rest is 0 */
-	INSN_FLOW_IF,	    /* a move if the condition holds */
-	INSN_FLOW_EXCHANGE, /* to[0] and to[1] change places */
+	INSN_FLOW_IF,	    /* a move if the condition is true */
+	INSN_FLOW_EXCHANGE, /* to[0] and to[1] are exchanged */
 	INSN_FLOW_LANES,    /* each lane of to[0] is computed from the same lane of all from */
 	INSN_FLOW_KEEP, /* of to[0], which is from[0]: bytes in `kept` stay, those in `zero` are new, others computed */
 	INSN_FLOW_COMPUTE, /* each byte of all to is computed from all from */

@@ -22,9 +22,10 @@
 unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available);
 
 /*
- * The length of the instruction if all it does is to move the program counter, else 0. Kernels replace some
- * of these under a uprobe (event/uprobe/uprobe_nops.h). Some that do something are told too, such as a lea
- * that doubles a register: none is forgotten that insn_is_nop() of arch/x86/lib/insn.c takes.
+ * The length of the instruction if all it does is to move the program counter, else 0. Kernels
+ * replace some of these under a uprobe (event/uprobe/uprobe_nops.h). Some that do something are
+ * found too, such as a lea that doubles a register: none is forgotten that insn_is_nop() of
+ * arch/x86/lib/insn.c takes.
  */
 unsigned int insn_uprobe_nop_x86_64(const void *bytes, size_t available);
 

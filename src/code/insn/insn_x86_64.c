@@ -3,8 +3,8 @@
  * insn_x86_64.c - x86-64 instructions, decoded by Zydis; see insn.h.
  *
  * The only file that knows Zydis. What Zydis leaves to its users is done here: where the stack
- * operands lie, that nop and prefetch access nothing, how far bt reaches, what rep and masks
- * leave untouched. Each such rule is held to the processor itself by tests/unit/test_insn_run.c.
+ * operands lie, that nop and prefetch access nothing, how far bt reaches, what rep and masks leave
+ * untouched. tests/unit/test_insn_run.c compares each such rule with the processor itself.
  */
 #include <Zydis/Zydis.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "code/insn/insn_x86_64.h"
 #include "code/insn/insn_zydis.h"
 
-/* Zydis on the stack of a signal handler: its sizes are part of what we promise. */
+/* Zydis on the stack of a signal handler: its sizes are part of what insn.h promises. */
 _Static_assert(sizeof(ZydisDecodedInstruction) + sizeof(ZydisDecodedOperand) * 10 < 1500,
 	       "Zydis grew: measure the stack again");
 _Static_assert(ZYDIS_MAX_OPERAND_COUNT == 10, "Zydis changed");
@@ -115,7 +115,7 @@ static int has_rep(const ZydisDecodedInstruction *z)
 static enum insn_kind branch_kind(const struct decoded *d, enum insn_kind direct,
 				  enum insn_kind indirect)
 {
-	/* Of operands only those counted are set. */
+	/* Only the operands that count are set. */
 	const int is_relative = d->insn.operand_count &&
 				d->operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
 				d->operands[0].imm.is_relative;
@@ -154,7 +154,7 @@ static enum insn_kind kind_of(const struct decoded *d)
 	case ZYDIS_CATEGORY_NOP:
 		return INSN_NOP;
 	case ZYDIS_CATEGORY_WIDENOP:
-		/* 0f18 to 0f1f are nops everywhere; 0f0d with registers is none on AMD. */
+		/* 0f18 to 0f1f are nops everywhere; 0f0d with registers is not one on AMD. */
 		return z->opcode >= 0x18 && z->opcode <= 0x1f ? INSN_NOP : INSN_OTHER;
 	case ZYDIS_CATEGORY_COND_BR:
 		/* Zydis counts xbegin and xend among them. */
@@ -356,9 +356,9 @@ static int has_vendor_width(const ZydisDecodedInstruction *z)
 }
 
 /*
- * Zydis tells the larger size; here another maker's processor accesses less of it. AMD takes 16 bits of
- * near branches with prefix 66, and ignores REX.W for far pointers. Intel reads 2 bytes for movsxd
- * with prefix 66.
+ * Zydis reports the larger size; here another maker's processor accesses less of it. AMD takes 16
+ * bits of near branches with prefix 66, and ignores REX.W for far pointers. Intel reads 2 bytes for
+ * movsxd with prefix 66.
  */
 static int has_vendor_size(const ZydisDecodedInstruction *z)
 {
@@ -382,7 +382,7 @@ static void set_access(const ZydisDecodedInstruction *z, const ZydisDecodedOpera
 		m->access |= INSN_READ;
 	if (o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
 		m->access |= INSN_WRITE;
-	/* Zydis tells no action for tables of bounds. */
+	/* Zydis reports no action for tables of bounds. */
 	if (o->mem.type == ZYDIS_MEMOP_TYPE_MIB)
 		m->access = z->mnemonic == ZYDIS_MNEMONIC_BNDSTX ? INSN_WRITE : INSN_READ;
 	if (o->actions & (ZYDIS_OPERAND_ACTION_CONDREAD | ZYDIS_OPERAND_ACTION_CONDWRITE))
@@ -496,8 +496,10 @@ static INSN_NOT_INLINED void set_memories(const struct decoded *d, struct insn *
 	add_clzero(d, out);
 }
 
-/* They leave their register as it was when they find nothing, or are nops without shadow stack;
- * Zydis does not tell. */
+/*
+ * They leave their register as it was when they find nothing, or are nops without shadow stack;
+ * Zydis does not report it.
+ */
 static int may_keep_register(const ZydisDecodedInstruction *z)
 {
 	return z->mnemonic == ZYDIS_MNEMONIC_BSF || z->mnemonic == ZYDIS_MNEMONIC_BSR ||
@@ -632,7 +634,7 @@ static void set_stack_change(const struct decoded *d, struct insn *out)
 	out->sp_change = (int32_t)change;
 }
 
-/* Where the parts are, for those who copy or execute the instruction. */
+/* Where the parts are, for code that copies or executes the instruction. */
 static void set_layout(const ZydisDecodedInstruction *z, struct insn *out)
 {
 	const int is_legacy = z->encoding == ZYDIS_INSTRUCTION_ENCODING_LEGACY;

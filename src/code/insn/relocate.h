@@ -2,12 +2,12 @@
 /*
  * relocate.h - an instruction that does the same from another address.
  *
- * The copy falls through behind its own end where the original falls through, and branches to
- * where the original branches; what follows the copy (a jump back) is the caller's. A call leaves
- * the original's return address, not one behind the copy, so it becomes a push and a jump: never
- * use it under a shadow stack, nor where the push would overwrite the target in memory. Signals
- * and faults in the copy report the copy's address, and a system call leaves it in rcx and is
- * restarted there: whoever runs copies maps them back.
+ * The copy falls through behind its own end where the original falls through, and branches to where
+ * the original branches; what follows the copy (a jump back) is the caller's. A call leaves the
+ * original's return address, not one behind the copy, so it becomes a push and a jump. Never use it
+ * under a shadow stack, nor where the push would overwrite the target in memory. Signals and faults
+ * in the copy report the copy's address, and a system call leaves it in rcx and is restarted there.
+ * Code that runs copies maps them back.
  *
  * Usable in a signal handler: see insn.h.
  */

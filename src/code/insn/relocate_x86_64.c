@@ -123,8 +123,8 @@ static int copy_pc_relative(const struct copy *c)
 }
 
 /*
- * call *X becomes push, jmp *X. The push comes first, as the processor's does after it has read X,
- * so X must not depend on the stack pointer; when it is relative to the pc it is corrected after.
+ * call *X becomes push, jmp *X. The push is first, as the processor's is after it has read X, so X
+ * must not depend on the stack pointer. If X is relative to the pc, it is corrected after the push.
  */
 static int copy_indirect_call(const struct copy *c)
 {

@@ -5,7 +5,7 @@
 
 #include "record/code_layout.h"
 
-/* poke_lock is held where it changes. Handlers only read fd. */
+/* poke_lock is taken where it changes. Handlers only read fd. */
 struct code_sink {
 	int fd; /* + 1; 0: no stream */
 	uint64_t dev;

@@ -223,7 +223,9 @@ int code_stream_to(int fd, struct code_problem *problem)
 	return err;
 }
 
-/* Of a command that has ended the number may be that of another process: its pipe is not this one. */
+/*
+ * The number of a command that has ended may be that of another process: its pipe is not this one.
+ */
 static int open_pipe_of(const char *text, uint64_t inode)
 {
 	char path[64];

@@ -42,7 +42,7 @@ extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t lock_tid; /* who holds it, 0: nobody */
+static pid_t lock_tid; /* the thread that has the lock, 0: none */
 static pid_t own_pid;  /* 0: not started */
 static uint64_t saved_mask;
 static int saved_cancel;
@@ -164,7 +164,7 @@ static int handlers_are_gone(void)
 	return 1;
 }
 
-/* When even the list is full, a megabyte may be lost but nothing is pulled from under anybody. */
+/* When even the list is full, a megabyte may be lost, but no thread loses code that it runs. */
 static void put_aside(void *memory, size_t bytes)
 {
 	if (waiting_count == WAITING_MAX)
@@ -496,7 +496,10 @@ void poke_tell(const struct change *change, enum trapline_code_stage stage)
 
 /* ---- fork ---- */
 
-/* Of the thread that forks: code may be changed for the first time between the handlers. */
+/*
+ * The thread that forks ran the handler before the fork: code may be changed for the first time
+ * between the handlers.
+ */
 static __thread int fork_was_seen __attribute__((tls_model("initial-exec")));
 static uint64_t fork_ns;
 static int fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
@@ -530,8 +533,8 @@ void poke_after_fork_in_parent(void)
 }
 
 /*
- * Forked from inside a callback while another thread changed code: the traps of that change stand
- * in the child, where the handler takes everyone past them for ever. It stays -EPERM to poke there.
+ * Forked from inside a callback while another thread changed code: the traps of that change are in
+ * the child, where the handler takes each thread past them for ever. It stays -EPERM to poke there.
  */
 void poke_after_fork_in_child(void)
 {

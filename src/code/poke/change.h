@@ -22,8 +22,10 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 int change_is_needed_by_handler(const struct change *change, uint64_t address, size_t len);
 /* Sort the entries, refuse what overlaps. */
 int change_sort(struct change *change);
-/* The entries' bytes against the text. *differ, when not NULL: called for those that differ,
- * which is no error then. */
+/*
+ * The entries' bytes against the text. *differ, when not NULL: called for those that differ, which
+ * is not an error then.
+ */
 int change_compare(struct change *change, void (*differ)(struct poke_entry *entry));
 /* Before the first int3: see history.c. */
 int change_note(struct change *change);
@@ -47,7 +49,7 @@ int poke_lock_take(struct code_problem *problem);
 void poke_lock_give(void);
 int poke_sync(void);
 int poke_log_is_on(void);
-/* Of this process, without a system call. Lock held. */
+/* The number of this process, without a system call. Lock held. */
 pid_t poke_pid(void);
 /* Since the process began; a forked child counts on from its parent. */
 uint64_t poke_changes_begun(void);

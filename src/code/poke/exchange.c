@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exchange.c - changed copies take the place of pages of text.
+ * exchange.c - changed copies replace pages of text.
  *
- * No byte that a processor may run is ever written, so it needs neither an int3, which would end a
+ * No byte that a processor may run is ever written. So it needs neither an int3, which would end a
  * thread that has SIGTRAP blocked, nor a promise about stores to code:
  *
  *	map the same part of the same file elsewhere; write the new bytes there
@@ -21,8 +21,8 @@
  * Code in memory without a file gets other such memory; that of trapline_code_alloc() as a whole. A
  * shared mapping is left alone, since its pages are others' too.
  *
- * What another patcher writes between the last look at the old pages and the exchange is lost, some
- * microseconds, as with a writer of whole pages.
+ * What another patcher writes between the last inspection of the old pages and the exchange is
+ * lost. That takes some microseconds, as with a writer of whole pages.
  */
 #include "code/poke/exchange.h"
 
@@ -164,7 +164,7 @@ static int find_mappings(struct exchange *x, const char **why)
 	return x->locked == LOCKED_UNKNOWN ? -EOPNOTSUPP : 0;
 }
 
-/* Of the mapping itself, so that the kernel merges it, or of the file by its name. */
+/* Maps a copy of the mapping itself, so that the kernel merges it, or of the file by its name. */
 static uint8_t *map_file(struct exchange *x)
 {
 	uint8_t *twin = twin_map(&x->mapping, x->from, x->bytes);
@@ -187,7 +187,7 @@ static int map_copy(struct exchange *x, const char **why)
 
 /* ---- the copy ---- */
 
-/* Nobody runs it yet. */
+/* No thread runs it yet. */
 static int write_copy(struct exchange *x, uint64_t at, size_t len)
 {
 	if (!x->text->mem)

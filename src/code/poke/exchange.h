@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* exchange.h - changed copies take the place of pages of text: see exchange.c. Lock held. */
+/* exchange.h - changed copies replace pages of text: see exchange.c. Lock held. */
 #ifndef CODE_POKE_EXCHANGE_H
 #define CODE_POKE_EXCHANGE_H
 

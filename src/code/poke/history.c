@@ -2,9 +2,9 @@
 /*
  * history.c - where an int3 of Trapline ever was.
  *
- * The handler must tell an int3 that has gone from others' signals, and from a pc that a debugger
- * has put back already: gdb does that for every int3, and only undoes it for one that it still
- * finds.
+ * The handler must distinguish an int3 that has gone from others' signals, and from a pc that a
+ * debugger has put back already. gdb does that for every int3, and only undoes it for one that it
+ * still finds.
  */
 #include <errno.h>
 

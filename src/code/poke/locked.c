@@ -2,10 +2,10 @@
 /*
  * locked.c - see locked.h.
  *
- * /proc/self/smaps tells it too, but the kernel inspects all pages of the mappings before for that:
- * seconds, in a large process. MADV_COLD is refused where memory is locked. Whether all of it is
- * locked, or each page when it is first used, is told by a lock of two pages: that of the other
- * kind makes them a mapping of their own.
+ * /proc/self/smaps has it too, but the kernel inspects all pages of the mappings before for that:
+ * seconds, in a large process. MADV_COLD is refused where memory is locked. A lock of two pages
+ * shows whether all of it is locked, or each page at its first use. The other kind makes them a
+ * mapping of their own.
  */
 #include "code/poke/locked.h"
 
@@ -18,7 +18,10 @@
 #define COLD 20	   /* MADV_COLD, Linux commit 9c276cc65a58 (v5.4) */
 #define ON_FAULT 1 /* MLOCK_ONFAULT */
 
-/* Of all of the process, once for a change: what it locks meanwhile is as late as if it did that afterwards. */
+/*
+ * It is read for the whole process, once for a change: what the process locks in the meantime is as
+ * late as if it did that afterwards.
+ */
 static int is_looked_at;
 static int is_none_locked;
 

@@ -90,7 +90,7 @@ int poke_exchange_all(struct change *change)
 	return change->text.writers && !poke_log_is_on() ? 0 : -EOPNOTSUPP;
 }
 
-/* What cannot be stored makes copies of pages take the place of all. */
+/* What cannot be stored is made by copies of pages that replace all. */
 static int check_stores(struct change *change, const struct poke_entry *entry, uint32_t flags)
 {
 	if (can_store(entry, flags) || change->text.writers == TRAPLINE_WRITE_EXCHANGE)
@@ -303,7 +303,7 @@ static int run_trapped(struct change *change)
 
 /*
  * A thread that spins for ever under a real-time policy must not keep the CPU from the one that
- * would let it go.
+ * would release it.
  */
 static int raise_priority(struct sched_param *param)
 {

@@ -6,7 +6,7 @@
  *
  *	publish the batch to the handler
  *	1. first byte := int3			sync: no CPU is inside an old instruction
- *	   commit: from here on who traps is taken past the *new* instruction
+ *	   commit: from here on a thread that traps is taken past the *new* instruction
  *	2. the other bytes := new		sync: no CPU has fetched the old ones
  *	3. first byte := new			sync, if a code log is on
  *	withdraw the batch; wait until no handler inspects it
@@ -14,8 +14,8 @@
  * sync is membarrier(PRIVATE_EXPEDITED_SYNC_CORE). Two things are different from the kernel:
  * - Old steps until the commit, so that a batch that fails in phase 1 is undone without a trace.
  * - A SIGTRAP may reach the handler long after the int3 has gone: membarrier waits for CPUs, not
- *   for pending signals. The orphan rule: who finds neither site nor int3, at an address that
- *   ever had one of Trapline, runs the pc again.
+ *   for pending signals. The orphan rule: a handler that finds neither site nor int3, at
+ *   an address that ever had one of Trapline, runs the pc again.
  * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3 after
  *   the last byte was written. So it is left out, and a batch whose first bytes alone differ has one sync.
  *   tests/model/poke.pml proves it. A reader of the code log must know when the last trap was possible.
@@ -23,14 +23,14 @@
  * What the handler reads, and how it may change:
  * R1. The handler enters quiesce (counted in) before it loads poke_view, leaves after the last
  *     look at what it found there. It copies what it needs later.
- * R2. Whoever withdraws memory from poke_view reuses it only after quiesce_wait() stated 0.
+ * R2. Code that withdraws memory from poke_view reuses it only after quiesce_wait() returned 0.
  * R3. A batch is published before its first int3 and withdrawn after its last sync; a table with
  *     a new trap is published before the trap's int3 is written, one without it after the byte
  *     is back and synced.
  * R4. poke_view.generation goes up after each publish and before the first int3. Neither site nor
  *     changed byte, but another generation than at entry: run the pc again; only else is the
- *     int3 somebody else's. (The other order fails in tests/model/poke.pml.)
- * R5. All writers of text hold poke_lock with signals blocked, SIGTRAP and faults excepted.
+ *     int3 that of others. (The other order fails in tests/model/poke.pml.)
+ * R5. All writers of text have poke_lock, with signals blocked, SIGTRAP and faults excepted.
  */
 #ifndef CODE_POKE_POKE_H
 #define CODE_POKE_POKE_H

@@ -7,7 +7,7 @@
  * there is nothing to tear, wherever the instruction lies. It is done only where single stores to
  * code are promised.
  *
- * A page is written at once through /proc/thread-self/mem, whose descriptor a domain holds.
+ * A page is written at once through /proc/thread-self/mem, whose descriptor a domain has.
  */
 #include "code/poke/poke_byte.h"
 

@@ -139,7 +139,9 @@ TRAP_PATH static int find_in_table(uint64_t address, int is_nested, struct found
 		counter_add(&poke_stats.trap_nested, 1);
 		return 1;
 	}
-	/* Counted while the row is still published: who removes the set waits for it. */
+	/*
+	 * Counted while the row is still published: the thread that removes the set waits for it.
+	 */
 	atomic_add(&row->set->running, 1u);
 	found->set = row->set;
 	found->index = row->index;
@@ -175,7 +177,7 @@ TRAP_PATH static int run_callback(struct found *found, uint64_t address, ucontex
 	return (uint64_t)context->uc_mcontext.gregs[REG_RIP] != address;
 }
 
-/* Memory that a child just forked may still share with its parent, who may be changing it. */
+/* Memory that a new child may still share with its parent, which may be changing it. */
 TRAP_PATH static int is_shared_region(uint64_t address)
 {
 	if (!atomic_get(&region_is_forking))
@@ -258,7 +260,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 		return 1;
 	if (found.step.kind == STEP_AGAIN) {
 		/*
-		 * Asleep, so that whoever changes the code gets the CPU, no matter what its
+		 * Asleep, so that the thread that changes the code gets the CPU, no matter what its
 		 * priority.
 		 */
 		struct timespec nap = { 0, AGAIN_NAP_NS };

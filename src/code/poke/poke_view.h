@@ -23,7 +23,7 @@ struct poke_entry {
 struct poke_batch {
 	size_t count;
 	size_t bytes;  /* of this mapping */
-	int committed; /* 0: who traps runs what was before */
+	int committed; /* 0: a thread that traps runs what was before */
 	int is_long;   /* more than first bytes differ */
 	int is_stranded;
 	struct poke_batch *next;     /* in poke_view.stranded */

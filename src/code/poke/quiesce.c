@@ -13,7 +13,7 @@
 struct quiesce_stripe quiesce_stripes[QUIESCE_STRIPES];
 uint32_t quiesce_side;
 
-/* Left is summed first: who enters in the meantime can make it look busy, never idle. */
+/* Left is summed first: a thread that enters in the meantime can make it look busy, never idle. */
 static int is_empty(uint32_t side)
 {
 	uint64_t left = 0;
@@ -45,7 +45,10 @@ static int wait_for(uint32_t side)
 
 int quiesce_wait(void)
 {
-	/* Twice: who read the side before the first turn may count in there after the wait. */
+	/*
+	 * Twice: a thread that read the side before the first turn may count in there after the
+	 * wait.
+	 */
 	for (int turn = 0; turn < 2; turn++) {
 		uint32_t side = atomic_add(&quiesce_side, 1u) & 1;
 		int err = wait_for(side);

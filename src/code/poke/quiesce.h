@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * Sleepable RCU with two sides: who enters counts on the side that is current; who waits turns
- * the side twice and each time waits until the one left is empty. Striped, so that threads on
- * different stacks do not share a line.
+ * Sleepable RCU with two sides. A thread that enters counts on the side that is current. A thread
+ * that waits turns the side twice, and each time waits until the one left is empty. Striped, so
+ * that threads on different stacks do not share a line.
  */
 #define QUIESCE_STRIPES 16
 struct quiesce_stripe {
@@ -40,7 +40,7 @@ static inline void quiesce_leave(struct quiesce_ticket in)
 	atomic_add(&quiesce_stripes[in.stripe].left[in.side], 1);
 }
 
-/* 0: everyone who was inside has left since the call. -EAGAIN: not yet, memory must wait. */
+/* 0: every thread that was inside has left since the call. -EAGAIN: not yet, memory must wait. */
 int quiesce_wait(void);
 void quiesce_reset(void);
 

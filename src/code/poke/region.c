@@ -4,14 +4,14 @@
  * something is written.
  *
  * Between writes the second mapping is read-only, so that a stray or forged pointer into it changes
- * no code. poke_lock is held from the first byte written until region_seal(), and by fork.
+ * no code. poke_lock is taken from the first byte written until region_seal(), and by fork.
  *
  * A change of protection has to reach all processors, and costs more than the writing. So the
  * kernel writes, by a descriptor of that memory, what needs no stores of Trapline's own.
  *
  * The mapping is shared, so a forked child would see what its parent pokes. Before the fork the
- * contents are copied, in the child they become a region of its own at the same place. Between the
- * two a child may run into its parent's int3: it runs the pc again until that is over.
+ * contents are copied; in the child they become a region of its own at the same address. Between
+ * the two a child may run into its parent's int3: it runs the pc again until that is over.
  */
 #include <errno.h>
 #include <linux/memfd.h>
@@ -287,7 +287,7 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 	return err;
 }
 
-/* Memory that is to take the place of a region's. */
+/* Memory that is to replace a region's. */
 struct region_copy {
 	struct region *region;
 	uint8_t *alias;

@@ -16,8 +16,9 @@ void region_seal(void);
 int region_store(uint64_t address, const void *bytes, size_t len);
 int region_has(uint64_t address);
 /*
- * A copy of all memory of the region that address is in, and there the address, for len bytes; NULL: none.
- * Then it takes the place of the region at once, for all threads: 0 or -errno. Lock held from one to other.
+ * A copy of all memory of the region that address is in, and there the address, for len bytes;
+ * NULL: none. Then it replaces the region at once, for all threads: 0 or -errno. Lock held from one
+ * to other.
  */
 uint8_t *region_copy_begin(uint64_t address, size_t len);
 int region_copy_end(void);

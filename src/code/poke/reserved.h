@@ -15,7 +15,7 @@ struct reserved_owner {
 	const char *why;
 };
 
-/* An owner makes itself known, before its first byte. Again is no harm. */
+/* An owner makes itself known, before its first byte. Once more does no harm. */
 void reserved_add_owner(const struct reserved_owner *owner);
 
 /* Why the bytes are an owner's, or NULL. Lock held. */

@@ -3,12 +3,12 @@
  * restartable.c - the restartable sequences (rseq(2)) of the program and its libraries.
  *
  * The kernel aborts a sequence when a signal comes into it. An int3 there would abort it each time,
- * for ever, and its handler would find pc at the abort handler: a trap that nobody knows. So no
+ * for ever, and its handler would find pc at the abort handler: a trap that is not known. So no
  * int3 is put into one. A sequence is known by its descriptor, struct rseq_cs of <linux/rseq.h>: 32
- * bytes, aligned to 32, in data that was loaded from the file; and by the signature before its abort
- * handler (rseq_get_rseq_cs() in kernel/rseq.c wants it there), which chance does not write. The
- * kernel reads that signature at each abort and ends the process if it is another one, so there is no
- * int3 in it either.
+ * bytes, aligned to 32, in data that was loaded from the file. It is also known by the signature
+ * before its abort handler, which chance does not write (rseq_get_rseq_cs() in kernel/rseq.c wants
+ * it there). The kernel reads that signature at each abort and ends the process if it is another
+ * one, so there is no int3 in it either.
  */
 #include <link.h>
 #include <string.h>
@@ -129,10 +129,10 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 /* ---- around fork ---- */
 
 /*
- * A child gets the loader's lock, which dl_iterate_phdr() holds, as it is just then, and libc does
- * not release it there (glibc 2.36: fork() sets up _dl_load_lock again, _dl_load_write_lock not): a
- * child made during a look could never load a library again. So a fork waits until nobody looks,
- * and who wants to look until nobody forks.
+ * A child gets the loader's lock, which dl_iterate_phdr() takes, as it is just then, and libc does
+ * not release it there. In glibc 2.36, fork() sets up _dl_load_lock again, and not
+ * _dl_load_write_lock. A child made during a search could never load a library again. So a fork
+ * waits until no thread searches, and a thread that wants to search until no thread forks.
  */
 static uint32_t forks;
 static uint32_t looks;
@@ -170,8 +170,8 @@ static void end_look(uint64_t mask)
 }
 
 /*
- * Not for ever: who looks may be waiting for the forking thread itself, which forks from inside a
- * callback of dl_iterate_phdr().
+ * It does not wait for ever: the thread that searches may be waiting for the forking thread itself,
+ * which forks from inside a callback of dl_iterate_phdr().
  */
 void restartable_before_fork(void)
 {

@@ -8,7 +8,7 @@
 struct restartable;
 
 /*
- * Look at all objects, when some were loaded or closed since the last look; NULL when not, or
+ * Searches all objects, if some were loaded or closed since the last search; NULL if not, or
  * without memory. Takes the loader's lock, so not under poke_lock: a program may poke from a
  * callback of dl_iterate_phdr().
  */

@@ -2,7 +2,7 @@
 /*
  * same_file.c - see same_file.h.
  *
- * Of the names, the second is for a deleted program; the third needs CAP_CHECKPOINT_RESTORE. The
+ * The second of the names is for a deleted program; the third needs CAP_CHECKPOINT_RESTORE. The
  * kernel states of both mappings which file they are of: a name or fstat() can mislead.
  */
 #include "code/poke/same_file.h"

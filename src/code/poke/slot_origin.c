@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_origin.c - which instruction a copy stands for: of a thread that is in the copy the pc
- * states nothing, to an unwinder or to whoever asks whose code that is. The jump behind the copy
- * tells.
+ * slot_origin.c - which instruction a copy is made of. The pc of a thread in the copy shows nothing
+ * to an unwinder, or to code that asks whose code that is. The jump behind the copy shows it.
  */
 #include <string.h>
 

@@ -11,8 +11,8 @@
  * Through a descriptor, pages that follow each other are one write: first to last byte that differs,
  * between them what was read a moment before. The others store only the bytes of the sites.
  *
- * No libc call between the first int3 and the last byte but those that can be passed by a trap:
- * loops that the compiler would turn into memcpy() copy by COPY.
+ * Between the first int3 and the last byte there is no libc call except those that a trap can pass.
+ * Loops that the compiler would turn into memcpy() copy by COPY.
  */
 #include "code/poke/text.h"
 #include "code/poke/change.h"
@@ -167,7 +167,7 @@ static uint16_t load_2(const uint8_t *bytes)
 	return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
-/* Nobody runs these bytes in the meantime, so their stores may be of any size. */
+/* No thread runs these bytes in the meantime, so their stores may be of any size. */
 static inline void store_tail(const struct poke_entry *entry, uint32_t from, uint8_t *at)
 {
 	uint32_t i = from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* text.h - reading and writing text: see text.c. All of it holds poke_lock. */
+/* text.h - reading and writing text: see text.c. All of it needs poke_lock. */
 #ifndef CODE_POKE_TEXT_H
 #define CODE_POKE_TEXT_H
 
@@ -60,7 +60,7 @@ size_t text_write_run(struct text *text, size_t first, enum text_phase phase);
 /* Write one phase of a span; the first call finds a writer. 0, or -errno with *why. */
 int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why);
 
-/* Bytes that nobody runs yet, in pages that are executable and not writable. */
+/* Bytes that no thread runs yet, in pages that are executable and not writable. */
 int text_write_fresh(uint64_t address, const void *bytes, size_t len);
 
 /* Page protections as they were, descriptor closed. */

@@ -24,7 +24,7 @@ struct mem *text_mem_get(void)
 
 static void close_mem(void)
 {
-	/* A tracee's takes the place of the other, which is closed then. */
+	/* A tracee's replaces the other, which is closed then. */
 	if (mem.pidfd >= 0)
 		mem_close(&mem);
 	else

@@ -3,7 +3,8 @@
  * text_mem.h - the descriptor by which the kernel writes text: one for all that change it.
  *
  * It is closed behind each change, unless a holder expects more: a safepoint domain, an object with
- * branches, or an attach that changes many functions. All of it but hold and drop has poke_lock.
+ * branches, or an attach that changes many functions. All of it needs poke_lock, except
+ * `text_mem_hold()` and `text_mem_drop()`.
  */
 #ifndef CODE_POKE_TEXT_MEM_H
 #define CODE_POKE_TEXT_MEM_H

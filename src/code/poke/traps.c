@@ -2,9 +2,10 @@
 /*
  * traps.c - int3 that stay, and the table the handler finds them in.
  *
- * The table is published before the first int3 and replaced after the last byte is back, so that
- * who traps always finds its row. A row whose text was unloaded or changed by somebody else is
- * noticed when its set is removed, or when its address is asked for again, and only forgotten.
+ * The table is published before the first int3 and replaced after the last byte is back, so that a
+ * thread that traps always finds its row. If the text of a row was unloaded, or changed by other
+ * code, this is noticed when its set is removed, or when its address is asked for again. Such a row
+ * is only forgotten.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -125,7 +126,7 @@ struct masks {
 	int waiting; /* of those, others than the caller that run, or would if a CPU were free */
 };
 
-/* A thread of Trapline does nothing that could come to a trap while it has the signal blocked. */
+/* A thread of Trapline does nothing that could reach a trap while it has the signal blocked. */
 static int read_mask(void *arg, pid_t tid)
 {
 	struct masks *masks = arg;
@@ -215,7 +216,7 @@ int traps_wait_for_callbacks(const struct trapline_traps *set)
 
 #define NO_PAGE 1u /* where no page begins */
 
-/* Of the page that was asked for last; under the lock, during one change. */
+/* The page that was asked for last; under the lock, during one change. */
 static struct {
 	uint64_t at; /* NO_PAGE: none */
 	uint8_t bytes[PAGE_BYTES];
@@ -375,7 +376,7 @@ static int set_locked(struct trapline_traps *set, const uint64_t *addresses,
 	return err;
 }
 
-/* Of all sets, for fork. */
+/* All sets, for fork. */
 #define SETS_MAX 4096
 static struct trapline_traps *sets[SETS_MAX];
 
@@ -560,7 +561,7 @@ int traps_remove(struct trapline_traps *set, struct code_problem *problem)
 		return err;
 	if (!set->is_off)
 		err = take_off(set, problem);
-	/* In this order: who is still in the handler may be about to run the callback. */
+	/* In this order: a thread that is still in the handler may be about to run the callback. */
 	int in_use = err ? 0 : poke_quiesce();
 	poke_lock_give();
 	if (err)

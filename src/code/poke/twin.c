@@ -11,13 +11,13 @@
  *
  * Only a page that the file has too may be moved. It is the first one asked for, or one before it
  * in the file, also in the mapping before: what lies between need not be as in the file. The list
- * of pages in /proc tells. A process that changed its user may not read that of its own. There
+ * of pages in /proc shows it. A process that changed its user may not read that of its own. There
  * pages are compared with the file. A page that was written after mprotect() is in a mapping that
  * merges with no other, so these are recorded. Where the file cannot be opened either, the first
  * page of its lowest mapping is taken: no code is changed there.
  *
  * The kernel unlocks a mapping that a page is moved from. So a page that is locked is unlocked for
- * that moment, which makes it a mapping of its own. With one of its neighbours, since a mapping
+ * that moment, which makes it a mapping of its own. It moves with one of its neighbours. A mapping
  * that is moved as a whole loses what ties it to its forked parent, and would not become a part of
  * the others again.
  *
@@ -45,12 +45,12 @@
 #define LOOK_BACK_PAGES 256u
 #define LOOK_FAR_BYTES (64ull << 20)
 #define OPENED_MAX 1024u
-/* Of an entry in /proc/PID/pagemap. */
+/* bits of an entry in /proc/PID/pagemap */
 #define IS_PRESENT (1ull << 63)
 #define IS_SWAPPED (1ull << 62)
 #define IS_OF_FILE (1ull << 61)
 
-/* How pages of the file are told from others. */
+/* How pages of the file are distinguished from others. */
 struct pages {
 	int pagemap;
 	const uint8_t *
@@ -197,7 +197,7 @@ static struct source find_source(const struct pages *pages, const struct mapping
 	return page ? make_source(&m, page) : (struct source){ 0 };
 }
 
-/* Of headers, which are not executed. */
+/* Finds the bytes of headers, which are not executed. */
 static struct source find_lowest(const struct mapping *mapping, uint64_t wanted)
 {
 	static struct mapping m; /* it is large, and the lock is held */

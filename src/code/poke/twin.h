@@ -5,7 +5,9 @@
 
 #include "code/poke/mapping.h"
 
-/* Of bytes at from, which mapping has, as the file has them. NULL: it cannot be had in this way. */
+/*
+ * The bytes at from, which mapping has, as the file has them. NULL: it cannot be had in this way.
+ */
 uint8_t *twin_map(const struct mapping *mapping, uint64_t from, uint64_t bytes);
 
 /* These pages have been exchanged. was_opened: what is there was made writable before. */

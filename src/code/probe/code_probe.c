@@ -20,7 +20,7 @@
 #define LOOK_AT_BYTES 32u
 #define FLAGS_LOOK_INSNS 16
 
-/* What only opening and closing look at. */
+/* What only opening and closing use. */
 struct probe_site_row {
 	struct probe_jump jump;
 	uint64_t stub;
@@ -33,7 +33,7 @@ struct probe_site_row {
 
 static struct probe_site_row rows[CODE_PROBES_MAX];
 static uint32_t row_count;
-/* Of placed ones, by page: a page without any is most of what is asked for. */
+/* How many probes are in the code, by page: a page without any is most of what is asked for. */
 #define PAGE_ROWS 1024u
 static uint16_t placed_in[PAGE_ROWS];
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_probe.h - a location in the own code where threads run a filter at full speed, and call who
- * asked for it when the filter lets them.
+ * code_probe.h - a location in the own code where threads run a filter at full speed. They call the
+ * owner when the filter accepts them.
  *
  *	site:	jmp stub		in place of the first instruction
  *	stub:	the filter		machine code; "false" falls through
  *		the instruction		a copy of it, and a jump behind the original
  *	true:	push the number of the probe, call the entry, which comes back or goes to the instruction
  *
- * A thread may be in a stub for as long as it likes, so stubs stay. One is used again when the
- * same filter reaches the same place.
+ * A thread may be in a stub for as long as it likes, so stubs stay. One is used again when the same
+ * filter reaches the same location.
  */
 #ifndef CODE_PROBE_CODE_PROBE_H
 #define CODE_PROBE_CODE_PROBE_H
@@ -61,7 +61,7 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
  */
 int code_probe_close(uint32_t number, struct code_problem *problem);
 
-/* One of many that are put in their places at once. */
+/* One of many that are put into the code at once. */
 struct code_probe_wish {
 	uint64_t address;
 	void *owner;
@@ -71,14 +71,14 @@ struct code_probe_wish {
 };
 
 /*
- * As code_probe_open() with generation 0, but the text changes once for all: where single stores
+ * As code_probe_open() with generation 0, but the text changes once for all. Where single stores
  * are not promised, an int3 is at each address for as long as one change takes. A location that
  * cannot have a jump is left out, with its error. The jumps are not there for windows, which see
  * what was there before. 0, or -errno and none is placed.
  */
 int code_probe_open_many(struct code_probe_wish *wishes, size_t n, void (*entry)(void),
 			 struct code_problem *problem);
-/* Of those without an error. 0, or -errno as code_probe_close(). */
+/* Closes the probes without an error. 0, or -errno as code_probe_close(). */
 int code_probe_close_many(const struct code_probe_wish *wishes, size_t n,
 			  struct code_problem *problem);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe_jump.h - a jump of five bytes in the place of one instruction, however short.
+ * probe_jump.h - a jump of five bytes instead of one instruction, however short.
  *
  * A thread may be between any two instructions, asleep for as long as it likes. So no more than the
  * first instruction changes: where it has fewer than five bytes, what follows it stays, and is the

@@ -2,9 +2,9 @@
 /*
  * probe_pads.c - see probe_pads.h.
  *
- * A pad is a jump through a pointer behind it, so that it reaches everything. Memory is mapped page by
- * page where nothing else is. Left out is what others expect to grow into: the heap of brk(2), and
- * the first thread's stack. Bytes that are no pad are int3.
+ * A pad is a jump through a pointer behind it, so that it reaches everything. Memory is mapped page
+ * by page where nothing else is. Left out is what others expect to grow into: the heap of brk(2),
+ * and the first thread's stack. Bytes that are not a pad are int3.
  */
 #include "code/probe/probe_pads.h"
 

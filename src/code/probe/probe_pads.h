@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * probe_pads.h - jumps at addresses that were not chosen: where the displacement of a probe's jump
- * leads. All of it holds poke_lock.
+ * leads. All of it needs poke_lock.
  */
 #ifndef CODE_PROBE_PROBE_PADS_H
 #define CODE_PROBE_PROBE_PADS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_stub.h - the code that a probe's jump leads to. All of it holds poke_lock. */
+/* probe_stub.h - the code that a probe's jump leads to. All of it needs poke_lock. */
 #ifndef CODE_PROBE_PROBE_STUB_H
 #define CODE_PROBE_PROBE_STUB_H
 

@@ -190,7 +190,10 @@ static enum back_answer not_known(struct asked *by, int is_cut)
 
 /* ---- words that calls go through ---- */
 
-/* endbr64, bnd, and jmp *word(%rip): what compilers and linkers put between. 0: it is no such. */
+/*
+ * endbr64, bnd, and jmp *word(%rip): what compilers and linkers put between. 0: it is not such a
+ * word.
+ */
 static uint64_t word_of_stub(struct back *b, uint64_t stub)
 {
 	uint8_t code[INSN_LENGTH_MAX];
@@ -222,8 +225,8 @@ static int is_unbound(struct back *b, uint64_t target)
 static enum back_answer ask_chooser(struct back *b, struct asked *by, uint64_t chooser);
 
 /*
- * Any definition may be the one: which objects a name is looked for in depends on how the object was
- * opened, and an object that is opened later may come first.
+ * Any definition may be the one. The objects in which a name is looked for depend on how the object
+ * was opened, and an object that is opened later may come first.
  */
 static enum back_answer ask_name(struct back *b, struct asked *by, const char *name)
 {
@@ -272,7 +275,10 @@ static enum back_answer find_word(struct back *b, struct asked *by, uint64_t wor
 static enum back_answer ask_word(struct back *b, struct asked *by, uint64_t word)
 {
 	struct answer *row = answer_of(b, word);
-	/* Of the word alone: it is remembered if nothing was cut, and nothing is waited for. */
+	/*
+	 * The answer for the word alone: it is remembered if nothing was cut, and nothing is waited
+	 * for.
+	 */
 	struct asked here = { .depth = by->depth, .lowest = NO_DEPTH };
 
 	if (row && row->answer)
@@ -480,7 +486,7 @@ static enum back_answer ask(struct back *b, struct asked *by, uint64_t address)
 	row->answer = BACK_ASKED;
 	row->depth = f.depth;
 	enum back_answer answer = look_through(b, &f, address);
-	/* The answer of one that waits for another above it holds for this chain only. */
+	/* The answer of one that waits for another above it is true for this chain only. */
 	int is_kept = answer == BACK_YES || (f.lowest >= f.depth && (!f.is_cut || f.depth == 1));
 	row->answer = is_kept ? answer : BACK_UNKNOWN;
 	if (answer != BACK_YES && f.lowest < f.depth && f.lowest < by->lowest)

@@ -3,13 +3,13 @@
  * back.h - does a call come back to what follows it?
  *
  * Behind a call that never does, there need not be code. A call comes back if some way through the
- * function leads to a return, and each call on that way comes back. So it is asked through all objects of
- * the process: a word of a linkage table leads where it points to, and one that is not bound yet to
+ * function leads to a return, and each call on that way comes back. So all objects of the process
+ * are asked. A word of a linkage table leads where it points to, and one that is not bound yet to
  * each definition of its name. The names that libc and the runtimes of C++ have for functions that
  * never return are known (last_function.h). What is not found or not understood is unsure.
  *
- * A call through a register, or a word that is no import, is taken to come back, unless the function
- * loads the address of one that never returns.
+ * A call through a register, or a word that is not an import, is taken to come back, unless the
+ * function loads the address of one that never returns.
  *
  * Not for handlers. The memory is from the kernel (back_open()).
  */

@@ -101,7 +101,7 @@ static void calls_header(struct linkage_object *o, const Elf64_Phdr *p)
 	}
 }
 
-/* The mapping begins with the headers of an object, which tell of the rest. */
+/* The mapping begins with the headers of an object, which describe the rest. */
 static void look_for_object(struct code_calls *c, struct linkage *objects, uint64_t start)
 {
 	struct linkage_object o = { .start = start };

@@ -18,10 +18,13 @@ struct code_file {
 	char path[CODE_PATH_MAX];
 };
 
-/* Tells of each mapping (inode 0: of no file), until each() returns other than 0: that, or 0, or -errno. */
+/*
+ * Calls each() for each mapping (inode 0: of no file), until it returns other than 0. Returns that,
+ * or 0, or -errno.
+ */
 int code_file_each(pid_t pid, int (*each)(void *arg, const struct code_file *file, int is_code),
 		   void *arg);
-/* The mapping that holds an address. 0, or -ENOENT: none, or no file behind it; or -errno. */
+/* The mapping that contains an address. 0, or -ENOENT: none, or no file behind it; or -errno. */
 int code_file_find(pid_t pid, uint64_t address, struct code_file *out);
 
 static inline int code_file_is_same(const struct code_file *a, const struct code_file *b)

@@ -2,7 +2,7 @@
 /*
  * code_image.c - see code_image.h.
  *
- * The file belongs to the program, which may change it at any moment: it is read by pread(), never
+ * The file belongs to the program, which may change it at any moment. It is read by pread(), never
  * mapped, and every number in it is checked before it is used.
  */
 #include "code/reach/code_image.h"

@@ -9,8 +9,8 @@
 struct code_image;
 
 /*
- * Open the file of a mapping. 0 or -errno; -ENOEXEC: it is no ELF file of this architecture, or has
- * no unwind table. *out is given to code_image_close().
+ * Open the file of a mapping. 0 or -errno; -ENOEXEC: it is not an ELF file of this architecture, or
+ * has no unwind table. *out is given to code_image_close().
  */
 int code_image_open(pid_t pid, const struct code_file *file, struct code_image **out);
 void code_image_close(struct code_image *image);

@@ -4,7 +4,7 @@
  * linkage table has, and where an object defines a name. Not for handlers.
  *
  * All of it is read from the memory of the process, whose objects may be closed at any moment, and
- * whose tables may hold anything.
+ * whose tables may have any content.
  */
 #ifndef CODE_REACH_LINKAGE_H
 #define CODE_REACH_LINKAGE_H

@@ -2,9 +2,9 @@
 /*
  * reach.c - see reach.h.
  *
- * Control flow is followed in straight runs: from a wanted place to the next jump or return that
- * does not continue. A run is taken over only when all of it has been decoded, because a wrong
- * guess about a call shows only behind it: then what follows the last call is dropped.
+ * Control flow is followed in straight runs: from a wanted address to the next jump or return that
+ * does not continue. A run is accepted only when all of it has been decoded, because a wrong guess
+ * about a call shows only behind it. Then what follows the last call is dropped.
  */
 #include <errno.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static int is_strange(const uint8_t *code, const struct insn *insn)
 	       (insn->length == 2 && !code[0] && !code[1]);
 }
 
-/* A variable in the text, or a table: what is read of it is no code. */
+/* A variable in the text, or a table: what is read of it is not code. */
 static void note_data(struct reach *r, uint64_t pc, const struct insn *insn)
 {
 	for (unsigned int i = 0; i < insn->memory_count; i++) {

@@ -2,12 +2,12 @@
 /*
  * reach.h - which bytes of a function are instructions that a thread can reach.
  *
- * A function's bytes can hold constants, and an int3 in one of those changes what the program
+ * A function's bytes can contain constants, and an int3 in one of those changes what the program
  * computes. So nothing is taken for an instruction because it can be decoded: only what control
  * flow leads to from a location where an instruction begins for certain. These are the beginning of
  * the function, other roots that the caller knows, the targets of direct jumps, and the entries of
- * jump tables whose length is known. What is read as data, and instructions that overlap, are no
- * such place.
+ * jump tables whose length is known. What is read as data, and instructions that overlap, are not
+ * such locations.
  *
  * A call comes back unless its function is known never to return. What follows a call of an unknown
  * function is code only as far as it is plausible.
@@ -42,7 +42,7 @@ struct reach_ops {
 	void (*on_leave)(void *arg, uint64_t target);
 };
 
-/* Of a straight run that is being decoded. */
+/* The state of a straight run that is being decoded. */
 struct reach_step {
 	uint32_t at;
 	uint8_t length;

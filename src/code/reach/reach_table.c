@@ -3,9 +3,9 @@
  * reach_table.c - the targets of an indirect jump, where a jump table has them all.
  *
  * gcc and clang compile a switch to a comparison with the number of its cases, a jump for what is
- * above, and a jump by a table of constants: distances from the table, or addresses. The table's
- * length is what the comparison states. A table without one is left alone: what lies behind its end
- * looks like more of it.
+ * above, and a jump by a table. The table has constants: distances from the table, or addresses.
+ * The table's length is what the comparison states. A table without one is left alone: what lies
+ * behind its end looks like more of it.
  */
 #include "code/reach/reach_table.h"
 
@@ -49,7 +49,7 @@ static int is_wide(const struct reach_past *p)
 	return p->insn.rex >> 3 & 1;
 }
 
-/* Of the encoding, as a DWARF number. */
+/* The encoding as a DWARF number. */
 static uint8_t dwarf_of(unsigned int number)
 {
 	static const uint8_t low[] = { INSN_RAX, INSN_RCX, INSN_RDX, INSN_RBX,

@@ -46,7 +46,7 @@ struct search {
 	uint32_t avoided_count;
 	uint64_t unsure[UNSURE_MAX]; /* what follows a call that may never come back */
 	uint32_t unsure_count;
-	/* Of returns_is_sole_way(); 0: nothing is asked. */
+	/* what returns_is_sole_way() asks; 0: nothing is asked */
 	uint64_t asked_before;
 	uint64_t asked_behind;
 	int asked_ways;	    /* to what lies behind, by jumps and exceptions */
@@ -277,7 +277,7 @@ static int follow_branch(struct search *s, const struct returns_step *step)
 		err = follow_word(s, &stub);
 		if (err)
 			return err < 0 ? err : 0;
-		/* A condition may keep a branch from being taken, and then it is no exit. */
+		/* A condition may keep a branch from being taken, and then it is not an exit. */
 		return add_exit(s, step->insn.kind == INSN_JUMP ? step->address : stub.address, 1);
 	}
 	err = need_range(s, target);
@@ -324,8 +324,8 @@ static int follow_indirect(struct search *s, const struct returns_step *step)
 }
 
 /*
- * Behind a call of which it is not known whether it comes back there may be returns, or constants:
- * only another way to that location tells.
+ * If it is not known whether a call comes back, returns or constants may be behind it: only another
+ * way to that location shows which.
  */
 static int note_unsure(struct search *s, uint64_t behind)
 {
@@ -432,8 +432,8 @@ static int by_address(const void *a, const void *b)
 }
 
 /*
- * Instructions that overlap show that something was taken for code that is none. A prefix may be
- * jumped over, as that of a locked instruction is: then both end at one place.
+ * Instructions that overlap show that something was taken for code and is not. A prefix may be
+ * jumped over, as that of a locked instruction is: then both end at one address.
  */
 static int check_overlaps(struct search *s)
 {

@@ -4,7 +4,7 @@
  * pointer as the last act.
  *
  * The registers are followed through the instructions before the jump. A table counts only with the
- * comparison that limits its index: a word behind its end would lead to something that is no code.
+ * comparison that limits its index: a word behind its end would lead to something that is not code.
  */
 #include "code/reach/returns_priv.h"
 

@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 /*
- * How a thread gets past one instruction without the text at its place. Made beforehand, so that
- * the handler decodes nothing.
+ * How a thread gets past one instruction whose text is replaced. Made beforehand, so that the
+ * handler decodes nothing.
  */
 enum step_kind {
 	STEP_NONE,	  /* not possible */
 	STEP_JUMP,	  /* pc := target; a nop is a jump behind itself, a copy a jump to it */
 	STEP_CALL,	  /* push next, pc := target */
 	STEP_RETURN,	  /* pop the pc, drop imm bytes */
-	STEP_CONDITIONAL, /* target if the condition holds, else next */
+	STEP_CONDITIONAL, /* target if the condition is true, else next */
 	STEP_LOOP,	  /* loop, loope, loopne, jrcxz: condition is the opcode */
 	STEP_JUMP_REG,	  /* condition is the register's number in the instruction */
 	STEP_CALL_REG,

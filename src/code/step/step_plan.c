@@ -188,7 +188,7 @@ static int never_falls_through(uint64_t address, const struct step *step)
 	}
 }
 
-/* All of them into one slot: who is sent there comes back behind the last. */
+/* All of them into one slot: a thread that is sent there comes back behind the last. */
 static int plan_copy(uint64_t address, const uint8_t *bytes, size_t len, struct step *out,
 		     const char **why)
 {

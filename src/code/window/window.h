@@ -7,8 +7,8 @@
  * control flow and distances from the pc are written in another way. A copy runs with the
  * registers, the stack and the vector state of the thread itself. So a fault, a system call or an
  * end can come after any instruction, and the registers are exact. The cache, the area and a stack
- * for Trapline's own code belong to one thread, and code in the cache reaches the area by its
- * distance from the pc: no register is taken.
+ * for Trapline's own code belong to one thread. Code in the cache reaches the area by its distance
+ * from the pc: no register is taken.
  *
  * Each block compares its bytes with those it was made from before it runs: changed code is
  * translated again. Where a store can change the text, a block ends with each store, so that the
@@ -59,7 +59,7 @@ enum window_reason {
 };
 
 enum window_site_kind {
-	WINDOW_SITE_INDIRECT, /* number 0: target holds where to */
+	WINDOW_SITE_INDIRECT, /* number 0: target is where to */
 	WINDOW_SITE_EXIT,     /* a branch whose distance is at code */
 	WINDOW_SITE_BUDGET,
 	WINDOW_SITE_CHANGED,
@@ -174,7 +174,10 @@ struct window_request {
 	uint64_t text_at;
 	uint32_t text_bytes;
 	uint8_t text[INSN_LENGTH_MAX + 1];
-	/* 1: a watch at this address is of the window's owner, who has no use for the hit. NULL: none is. */
+	/*
+	 * 1: a watch at this address is of the window's owner, which has no use for the hit. NULL:
+	 * none is.
+	 */
 	int (*owns_watch)(uint64_t address);
 	/* Reads the text of another process; NULL: it is Trapline's. */
 	size_t (*read_text)(struct window_area *area, void *to, uint64_t from, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_access.c - hooks that tell a callback of blocks and accesses.
+ * window_access.c - hooks that call a callback for blocks and accesses.
  *
  * The address of an operand is computed from the registers before the instruction. What it is made of
  * was kept at translation: nothing is decoded when it runs. Compiled without vector registers.

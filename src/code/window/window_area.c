@@ -278,7 +278,7 @@ int window_areas_give(void)
 }
 
 /*
- * The window waited for a system call. Either a handler has left that by a jump, or we are in a
+ * The window waited for a system call. Either a handler has left that by a jump, or this is a
  * handler that returns to it, with the trap flag. Until it is known, the signals stay Trapline's.
  */
 static void abandon(struct window_area *a)

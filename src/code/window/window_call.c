@@ -5,7 +5,7 @@
  * They run in place, with all registers of the program. Those that make a thread or a process, end
  * one, or return from a signal end the window before. So does one that may block, unless the window
  * was asked to continue. Then the thread executes the program's own instruction, with the program's
- * own signal mask, and the trap flag brings it back: a handler that comes in the meantime sees what
+ * own signal mask, and the trap flag brings it back. A handler that comes in the meantime sees what
  * it sees natively, and may leave by a jump. Where the trap flag would be seen, the call runs in
  * place.
  *

@@ -79,7 +79,7 @@ TRAP_PATH static void resume(struct window_area *a, ucontext_t *context)
 	gregs[REG_RIP] = (greg_t)(uintptr_t)(a->code + a->save);
 }
 
-/* Of a window that another one has replaced in the meantime, in a handler. */
+/* The fault of a window that another one has replaced in the meantime, in a handler. */
 TRAP_PATH static void forget_step(struct window_area *a, ucontext_t *context)
 {
 	context->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)WINDOW_TRAP_FLAG;
@@ -139,7 +139,7 @@ TRAP_PATH static void take_fault(struct window_area *a, uint32_t code, ucontext_
 	window_finish(a, block->guest + mark->offset, WINDOW_FAULT);
 }
 
-/* Of an indirect branch whose target was read. 0: it is to be executed again. */
+/* The fault of an indirect branch whose target was read. 0: it is to be executed again. */
 TRAP_PATH static int finish_branch(const struct window_block *block, const struct window_mark *mark,
 				   greg_t *gregs)
 {

@@ -18,7 +18,7 @@
 #define POPF 0x9d
 #define PUSHF 0x9c
 
-/* The first byte that is no legacy prefix. */
+/* The first byte that is not a legacy prefix. */
 static unsigned int opcode_after_prefixes(const uint8_t *bytes, unsigned int length)
 {
 	unsigned int at = 0;

@@ -2,8 +2,8 @@
 /*
  * window_run.c - what the code in a window's cache calls us for: see window.h.
  *
- * The vector registers hold the program's values: this file is compiled without them (meson.build), and
- * saves them around what may use them.
+ * The vector registers contain the program's values: this file is compiled without them
+ * (meson.build), and saves them around what may use them.
  */
 #include "base/general_regs.h"
 

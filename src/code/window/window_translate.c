@@ -165,9 +165,9 @@ static int may_write(const struct insn *insn)
 }
 
 /*
- * Text of an object that the loader knows changes only where it can be written to, which the kernel tells:
- * MADV_POPULATE_WRITE of Linux 5.14 fails elsewhere. Before, it is taken for text that cannot. All
- * other text is made by a runtime, which may write to it by another mapping.
+ * Text of an object that the loader knows changes only where it can be written to. The kernel shows
+ * this: MADV_POPULATE_WRITE of Linux 5.14 fails elsewhere. Before, it is taken for text that
+ * cannot. All other text is made by a runtime, which may write to it by another mapping.
  */
 static int own_text_changes(uint64_t pc)
 {

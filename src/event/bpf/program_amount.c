@@ -2,9 +2,9 @@
 /*
  * program_amount.c - programs that read how much a thread has used up, exactly at the hit.
  *
- * A counter of one thread is read by a program that runs in that thread, through a map that holds
- * its descriptor. The kernel takes it out of the map when the map's own descriptor is closed, so
- * that one lives as long as the counter.
+ * A counter of one thread is read by a program that runs in that thread, through a map that has its
+ * descriptor. The kernel takes it out of the map when the map's own descriptor is closed, so that
+ * one lives as long as the counter.
  */
 #include <errno.h>
 
@@ -45,7 +45,7 @@ void program_read_amount(struct ebpf *p, const struct trapline_event *counter)
 	ebpf_call(p, BPF_FUNC_perf_event_read);
 }
 
-/* Past it the point cannot come any more: nobody gains from the process running on. */
+/* Past it the point cannot come any more: it is of no use that the process runs on. */
 void program_end_unless_amount(struct ebpf *p, const struct trapline_event *ev)
 {
 	program_read_amount(p, ev->amount);

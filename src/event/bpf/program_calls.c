@@ -4,11 +4,11 @@
  *
  * A call is known by its thread, its function and where its return address lies: a return
  * instruction that finds the address there ends that call, and no other does. A call that was left
- * in another way (an exception, longjmp, the end of the thread) stays recorded until its location
- * is needed: the map drops the oldest, and the next call of the function in the same location takes
- * it out. A function that is entered by a jump of the other returns for both; for such a return the
- * address must be that of the call, too. Two calls with the same key are a function that called
- * itself as its last act, by a jump; they return at once, and are one return here.
+ * in another way (an exception, longjmp, the end of the thread) stays recorded until its row is
+ * needed. The map drops the oldest, and the next call of the function at the same stack address
+ * takes it out. A function that is entered by a jump of the other returns for both; for such a
+ * return the address must be that of the call, too. Two calls with the same key are a function that
+ * called itself as its last act, by a jump; they return at once, and are one return here.
  */
 #include "event/bpf/program_calls.h"
 #include "event/arch_regs.h"

@@ -3,7 +3,7 @@
  * program_decide.c - whether a hit counts, in the order
  *	duplicate, ordinal, value, condition, limit.
  *
- * What is decided holds nothing that could fail in the verifier for one event and not for another.
+ * What is decided has nothing that could fail in the verifier for one event and not for another.
  */
 #include <errno.h>
 #include <linux/bpf_perf_event.h>
@@ -92,7 +92,7 @@ static void emit_skip(struct ebpf *p)
 
 #define PLACE_AT(member) ((int16_t)offsetof(struct event_place, member))
 
-/* PLACE and FRAME_LEN of a data event: which of the locations it has been at lately was hit. */
+/* Finds which of the addresses that a data event has been at lately was hit. */
 static void emit_find_place(struct ebpf *p, const struct trapline_event *ev, uint32_t part)
 {
 	uint32_t found[EVENT_PLACES];

@@ -7,8 +7,8 @@
 #include "event/event.h"
 
 /*
- * The parts of a program. R6 is the context, R7 the control page, R8 the record. The
- * frame below R10 holds what one part finds for another.
+ * The parts of a program. R6 is the context, R7 the control page, R8 the record. The frame below
+ * R10 has what one part finds for another.
  */
 enum {
 	FRAME_VALUE = -8,

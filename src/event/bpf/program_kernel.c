@@ -3,8 +3,8 @@
  * program_kernel.c - hits made by the kernel for a thread, such as read(2) into the word.
  *
  * The kernel copies by `rep movsb` or in a loop, and each step that touches the word traps. All but
- * the last are rejected, and where a copy is, the registers tell: how much is left, and whether its
- * next step is still in the word. So nothing need be remembered from one trap to the next, and two
+ * the last are rejected. The registers show where a copy is: how much is left, and whether its next
+ * step is still in the word. So nothing need be remembered from one trap to the next, and two
  * system calls, or two threads, can never be taken for one. A loop that is not known here gives a
  * hit for each of its stores.
  */

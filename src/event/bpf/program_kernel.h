@@ -19,13 +19,14 @@ struct program_task {
 };
 int program_sees_kernel(const struct trapline_event *ev);
 /*
- * In records without TRAPLINE_KERNEL a store by the kernel is no hit, but the next hit has its value as the old
- * one, not that of the hit before. Not where reads hit: the program itself reads the word.
+ * In records without TRAPLINE_KERNEL a store by the kernel is not a hit. But the next hit has its
+ * value as the old one, not that of the hit before. Not where reads hit: the program itself reads
+ * the word.
  */
 int program_keeps_values(const struct trapline_event *ev);
 /* Jumps, to be landed, if the thread itself made the access. */
 uint32_t program_jump_by_thread(struct ebpf *p);
-/* Of the kernel's access: ends at pieces of a copy but the last. Needs FRAME_LEN. */
+/* For the kernel's access: ends at pieces of a copy but the last. Needs FRAME_LEN. */
 void program_end_at_piece(struct ebpf *p);
 /* Ends at pieces of a copy but the last; from here on CONTEXT is that of the thread. */
 void program_kernel_hit(struct ebpf *p, const struct trapline_event *ev);

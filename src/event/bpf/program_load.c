@@ -2,12 +2,12 @@
 /*
  * program_load.c - see program_load.h.
  *
- * One program for each part and class, with the numbers that tell them apart written into the
- * code: an attach cookie would not do, since children do not inherit it and contexts swap
- * between threads. Inherited events carry the program of the event they come from.
+ * One program for each part and class, with its numbers written into the code. An attach cookie
+ * would not do, since children do not inherit it and contexts swap between threads. Inherited
+ * events carry the program of the event they come from.
  *
- * A verdict of 0 holds back the perf sample and, since Linux commit c4fcc7d1f415 ("perf/bpf: Call
- * BPF handler directly, not through overflow machinery"), v6.10, the signal too.
+ * A verdict of 0 suppresses the perf sample. Since Linux commit c4fcc7d1f415 ("perf/bpf: Call BPF
+ * handler directly, not through overflow machinery"), v6.10, it also suppresses the signal.
  */
 #include "event/bpf/program_load.h"
 #include "base/hash.h"
@@ -141,7 +141,7 @@ static void emit_stop_if_left(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_land(p, taken);
 }
 
-/* Of calls whose returns are hits too, these are meant. A jump to another function is not a return. */
+/* If returns of calls are hits too, these are meant. A jump to another function is not a return. */
 static int stops_by_signal(const struct trapline_event *ev, uint32_t part)
 {
 	if (ev->flags & TRAPLINE_RETURNS)
@@ -203,7 +203,7 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
 	int is_return = ev->mechanism == TRAPLINE_BY_UPROBE && part != UPROBE_ENTRY;
-	/* Also of a call that is no hit. */
+	/* This is done for a call that is not a hit, too. */
 	if (ev->flags & TRAPLINE_RETURNS && !is_return)
 		program_forget_call(p, ev);
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)

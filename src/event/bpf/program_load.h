@@ -19,9 +19,9 @@ void program_maps_close(struct trapline_event *ev);
 #define PROGRAM_SIGNALS (-1)
 
 /*
- * Load the program for one part and class. With a ring it writes records and always holds back
- * the signal; with PROGRAM_SIGNALS its verdict is whether the thread gets one. log may be NULL.
- * Returns a descriptor or -errno.
+ * Load the program for one part and class. With a ring it writes records and always suppresses the
+ * signal; with PROGRAM_SIGNALS its verdict is whether the thread gets one. log may be NULL. Returns
+ * a descriptor or -errno.
  */
 int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd,
 		 char *log, uint32_t log_size);
@@ -30,10 +30,10 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd);
 
-/* The process is told to stop, or the thread gets the signal of the event. */
+/* The process is stopped, or the thread gets the signal of the event. */
 void program_stop(struct ebpf *p, const struct trapline_event *ev);
 
-/* Where the context holds the address: a uprobe's context is registers alone. */
+/* Where the context has the address: a uprobe's context is registers alone. */
 int16_t program_addr_at(const struct trapline_event *ev);
 #define PROGRAM_DATA_ADDR_AT ((int16_t)offsetof(struct bpf_perf_event_data, addr))
 

@@ -2,8 +2,8 @@
 /*
  * program_members.h - which processes the hits of uprobes are of, where they are several.
  *
- * Processes that were named are known by their number, and what descends from them by its task in
- * the kernel: a fork is recorded in the parent, before the child runs its first instruction.
+ * Processes that were named are known by their number, and their descendants by their task in the
+ * kernel. A fork is recorded in the parent, before the child runs its first instruction.
  */
 #ifndef EVENT_BPF_PROGRAM_MEMBERS_H
 #define EVENT_BPF_PROGRAM_MEMBERS_H

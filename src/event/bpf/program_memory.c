@@ -94,7 +94,7 @@ static void emit_head(struct ebpf *p, uint32_t at, uint32_t bytes)
 	ebpf_store_imm(p, BPF_DW, RECORD, HEAD_AT(at, len), 0);
 }
 
-/* R3 holds the address. R0 tells of success. */
+/* R3 is the address. R0 shows success. */
 static void emit_copy(struct ebpf *p, uint32_t at, uint32_t bytes, int helper)
 {
 	ebpf_store(p, BPF_DW, RECORD, HEAD_AT(at, address), R3);

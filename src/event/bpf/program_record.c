@@ -18,8 +18,8 @@
 
 /*
  * A trap inside the kernel is an NMI to it, and so is the overflow of a PMU. There kernels without
- * resilient spin locks (before v6.15) do not wait for a ring that another CPU holds: they state "no
- * room". It is held for less time than a few tries take.
+ * resilient spin locks (before v6.15) do not wait for a ring that another CPU has locked: they
+ * report "no room". It is locked for less time than a few tries take.
  */
 #define NMI_TRIES 64
 #define FRAME_TRIES FRAME_TEXTS /* which comes later */
@@ -97,7 +97,9 @@ static void emit_caller(struct ebpf *p, const struct trapline_event *ev, int is_
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(caller), R1);
 }
 
-/* Of a call its arguments, of a return its result: DWARF register 0, on x86-64 no argument. */
+/*
+ * For a call its arguments, for a return its result: DWARF register 0, on x86-64 not an argument.
+ */
 static uint32_t texts_wanted(const struct trapline_event *ev, int is_return)
 {
 	const uint32_t result = 1;

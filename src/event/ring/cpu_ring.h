@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cpu_ring.h - one ring of records that the kernel writes on one CPU, held by a dummy event.
+ * cpu_ring.h - one ring of records that the kernel writes on one CPU, kept by a dummy event.
  *
  * The event never fires. bytes is the size of the ring, a power of 2.
  */

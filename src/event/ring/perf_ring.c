@@ -34,9 +34,9 @@ struct sample_front {
 };
 
 /*
- * Which class owns a thread; tid 0 is a free slot, class 0 no owner. Another ring can still hold
+ * Which class owns a thread; tid 0 is a free slot, class 0 no owner. Another ring can still have
  * samples of the thread that had the number before: they are older than the notice of its end, or
- * of a thread creation.
+ * of the creation of a thread.
  */
 struct event_owner {
 	uint32_t tid;
@@ -269,7 +269,7 @@ static void forget_thread(struct perf_rings *r, uint32_t tid, uint64_t time_ns)
 	}
 }
 
-/* At the end of what is no sample: pid and tid, the time, the CPU, the id. */
+/* At the end of what is not a sample: pid and tid, the time, the CPU, the id. */
 #define TRAILER_BYTES 32
 #define TRAILER_TIME_AT 8
 

@@ -2,7 +2,7 @@
 /*
  * perf_ring.h - records written by the kernel itself, where BPF is not permitted.
  *
- * One ring for each CPU, held by a dummy event of Trapline, so that it outlives every thread of the
+ * One ring for each CPU, kept by a dummy event of Trapline, so that it outlives every thread of the
  * target; the events send their samples there.
  */
 #ifndef EVENT_RING_PERF_RING_H

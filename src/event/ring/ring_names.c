@@ -75,7 +75,7 @@ void ring_names_born(struct ring_names *names, uint32_t tid, uint32_t creator, u
 	const char *known = ring_names_find(names, creator);
 	char name[RING_NAME_BYTES] = "";
 
-	/* A copy: the table may move. Empty: whoever had this number before is not meant. */
+	/* A copy: the table may move. Empty: an earlier thread of this number is not meant. */
 	if (known)
 		memcpy(name, known, sizeof(name));
 	ring_names_set(names, tid, name, since_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring_names.h - names of threads, kept beside the kernel's rings, whose records hold none.
+ * ring_names.h - names of threads, kept beside the kernel's rings, whose records have none.
  *
- * Told by the rings themselves: a thread is created with its creator's name and may take another.
- * So a thread that has ended by the time its records are read still has its name. The news come
- * from several rings in no order: what is older than what is known is dropped.
+ * The rings themselves report them: a thread is created with its creator's name and may take
+ * another. So a thread that has ended by the time its records are read still has its name. The news
+ * come from several rings in no order: what is older than what is known is dropped.
  */
 #ifndef RING_NAMES_H
 #define RING_NAMES_H
@@ -27,7 +27,7 @@ struct ring_names {
 	size_t room;
 };
 
-/* Of all threads of a process, as they are now. */
+/* The names of all threads of a process, as they are now. */
 void ring_names_read(struct ring_names *names, pid_t pid);
 void ring_names_set(struct ring_names *names, uint32_t tid, const char *name, uint64_t since_ns);
 void ring_names_born(struct ring_names *names, uint32_t tid, uint32_t creator, uint64_t since_ns);

@@ -2,15 +2,14 @@
 /*
  * uprobe.c - see uprobe.h.
  *
- * One link for all sites of a file and kind where the kernel has such links (Linux commit
- * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6), else one perf event for each site.
- * The cookie of a site is its address. A probe is in the file's page, so it is hit by every
- * process that runs it: the program rejects the others before it counts anything.
+ * One link for all sites of a file and kind, where the kernel has such links (Linux commit
+ * 89ae89f53d20 ("bpf: Add multi uprobe link"), v6.6). Else one perf event for each site. The cookie
+ * of a site is its address. A probe is in the file's page, so it is hit by every process that runs
+ * it: the program rejects the others before it counts anything.
  *
  * Returns are seen at the return instructions of a function, see uprobe_exits.h. The kernel's own
- * probes of returns replace return addresses on the stack, and there C++ exceptions,
- * pthread_exit(), cancellation and profilers that walk the stack come to an end, which aborts the
- * program.
+ * probes of returns replace return addresses on the stack. There C++ exceptions, pthread_exit(),
+ * cancellation and profilers that walk the stack find no way on, which aborts the program.
  */
 #include "event/uprobe/uprobe.h"
 
@@ -122,8 +121,8 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 }
 
 /*
- * The program of an event runs before the kernel asks which CPU the event is for: one event on
- * any CPU sees the hits of all, and a second would see each of them again.
+ * The program of an event runs before the kernel asks which CPU the event is for. One event on any
+ * CPU sees the hits of all, and a second would see each of them again.
  */
 static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *site, int kind,
 			 int type, int cpu)

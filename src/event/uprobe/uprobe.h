@@ -19,8 +19,8 @@ enum {
 
 /*
  * Attach at all addresses of the target, or at none. 0 or -errno, and *why is a reason then.
- * ENOENT: an address lies in no file; EOPNOTSUPP: the kernel has no such probes, or too many are
- * asked of one that has only single ones, or the returns of a function cannot be found; EPERM.
+ * ENOENT: an address is in no file. EOPNOTSUPP: the kernel has no such probes, or too many are
+ * asked of one that has only single ones, or the returns of a function cannot be found. EPERM.
  */
 int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count, int ring_fd,
 		 const char **why);

@@ -28,9 +28,9 @@ struct uprobe_exits {
 };
 
 /*
- * Of all functions, which are sorted by file. 0 or -errno, and *why is a reason then. *out is given
- * to uprobe_exits_free(), also after an error. An instruction by which several functions are left is
- * in it once for each.
+ * The exits of all functions, which are sorted by file. 0 or -errno, and *why is a reason then.
+ * *out is given to uprobe_exits_free(), also after an error. An instruction by which several
+ * functions are left is in it once for each.
  */
 int uprobe_exits_find(pid_t pid, const struct uprobe_site *functions, size_t count,
 		      struct uprobe_exits *out, const char **why);

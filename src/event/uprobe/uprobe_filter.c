@@ -64,7 +64,10 @@ int uprobe_load_nothing(void)
 	return fd;
 }
 
-/* To a directory, which no kernel attaches to: why not tells what it knows. A descriptor or -errno. */
+/*
+ * An attach to a directory, which no kernel accepts: the reason shows what it knows. A descriptor
+ * or -errno.
+ */
 static int link_to_directory(int program, uint32_t pid)
 {
 	uint64_t offset = 0;
@@ -85,9 +88,9 @@ static uint32_t filters_processes;
 
 /*
  * A link to a real site would take two grace periods of RCU, 50 ms and more, before a command has
- * anything. A kernel that compared the thread and not the process (before Linux commit 46ba0e49b642
- * ("bpf: fix multi-uprobe PID filtering logic"), v6.10) took any number for a pid; since then one
- * that is negative is refused first. libbpf asks in the same way.
+ * anything. A kernel that compared the thread and not the process took any number for a pid (before
+ * Linux commit 46ba0e49b642 ("bpf: fix multi-uprobe PID filtering logic"), v6.10). Since then a
+ * negative one is refused first. libbpf asks in the same way.
  */
 static void try_all(void)
 {

@@ -9,7 +9,7 @@
 int uprobe_members_open(struct trapline_event *ev, const char **why);
 void uprobe_members_close(struct trapline_event *ev);
 
-/* A process as the observer numbers it. 0 or -errno; E2BIG: the table is full. */
+/* A process as the command numbers it. 0 or -errno; E2BIG: the table is full. */
 int uprobe_members_add(struct trapline_event *ev, pid_t pid);
 
 #endif

@@ -33,8 +33,8 @@
 #define ALL_NOPS ((2u << UPROBE_NOP_MAX) - (1u << UPROBE_NOP_MIN))
 
 /*
- * uprobe_nops_run() fills the 128 bytes below its stack pointer with its first argument, jumps to the nop
- * that is its second, and returns 1 if one of the bytes is another one then.
+ * uprobe_nops_run() fills the 128 bytes below its stack pointer with its first argument, and jumps
+ * to the nop that is its second. It returns 1 if one of the bytes is another one then.
  */
 __asm__(".pushsection .text\n"
 	".p2align 4\n"
@@ -165,7 +165,7 @@ static _Noreturn void child_run(struct answer *answer, const int pipe[2])
 		sys1(SYS_exit_group, 0);
 }
 
-/* No handler of the program runs in the child, and no SIGCHLD tells of its end. */
+/* No handler of the program runs in the child, and no SIGCHLD reports its end. */
 static pid_t child_start(struct answer *answer, const int pipe[2])
 {
 	const uint64_t all = ~0ull;

@@ -47,7 +47,7 @@ static int writes_stack(unsigned int length)
 	return uprobe_nops_that_write() >> (length < UPROBE_NOP_MAX ? length : UPROBE_NOP_MAX) & 1;
 }
 
-/* Of the function that the unwind table has around the nop. 1, 0 or -errno. */
+/* Is the nop the only way, in the function that the unwind table has around it? 1, 0 or -errno. */
 static int is_only_way(struct placing *p, uint64_t nop, uint64_t behind)
 {
 	struct returns_range range;

@@ -6,9 +6,9 @@
 #include "event/uprobe/uprobe_exits.h"
 
 /*
- * Of sites that are sorted by file: the offset of one on a nop under which the kernel writes below
- * the stack pointer becomes that of what follows the nop, if control reaches that only through the
- * nop. The address stays, so its hits are those of the nop.
+ * Sites are sorted by file. If the kernel writes below the stack pointer at a nop, the offset of
+ * its site becomes that of what follows the nop. This is so only where control reaches that through
+ * the nop alone. The address stays, so its hits are those of the nop.
  *
  * 0 or -errno, and *why is a reason then. EOPNOTSUPP: there is no such location, or the kernel
  * would execute the instruction wrongly.

@@ -5,7 +5,7 @@
  * Under a uprobe the kernel runs the instruction of the file, and when the uprobe goes it writes
  * the first byte of that. So a location with other bytes is left alone: the jump of a probe or of a
  * patch, a branch that was switched, text that the loader relocates. The int3 of another uprobe or
- * of a debugger is no such thing, nor is the call that the kernel makes of a nop below a uprobe.
+ * of a debugger is not such a thing, nor is the call that the kernel makes of a nop below a uprobe.
  */
 #include "event/uprobe/uprobe_text.h"
 

@@ -6,8 +6,8 @@
 #include "event/uprobe/uprobe_exits.h"
 
 /*
- * Of sites that are sorted by file. 0, or with *why: -EBUSY, where the process runs another instruction than
- * that of the file. What cannot be read is taken for right.
+ * The sites are sorted by file. 0, or with *why: -EBUSY, where the process runs another instruction
+ * than that of the file. What cannot be read is taken for right.
  */
 int uprobe_text_check(pid_t pid, const struct uprobe_site *sites, size_t count, const char **why);
 

@@ -18,8 +18,7 @@
 #define BLOCKS_AHEAD 12u /* translated with one that is needed */
 #define ROOM_AHEAD (1u << 18)
 /*
- * Far from where the kernel places mappings, so that it places the program's as it would without
- * Trapline's.
+ * Far from where the kernel puts mappings, so that it puts the program's as it would without
  */
 #define BASE_FIRST UINT64_C(0x200000000000)
 #define BASE_STEP UINT64_C(0x010000000000)
@@ -80,8 +79,7 @@ static int text_changes(struct window_area *a, uint64_t pc)
 }
 
 /*
- * System calls; what the trap flag changes: a load of ss, a transaction, which it aborts; popf may set it;
- * and a new base of fs, by which a restartable sequence is found.
+ * System calls, and what the trap flag changes. That is a load of ss, or a transaction, which it
  */
 int point_cache_refuses(const struct insn *insn, const uint8_t *bytes)
 {

@@ -32,7 +32,7 @@ struct point_window {
 	bool is_off;	/* never again */
 	bool is_closed; /* the thread is gone */
 	unsigned int changes;
-	/* Of a run: */
+	/* for a run: */
 	struct user_regs_struct regs;
 	uint64_t pc;
 	int64_t left;
@@ -420,9 +420,7 @@ static int leave(struct point_window *w)
 }
 
 /*
- * What the next instruction asks of the kernel may need that the mapping is gone: a fork copies it,
- * after an exec or an exit the thread cannot remove it, and a filter of system calls would see
- * Trapline's.
+ * What the next instruction asks of the kernel may need that the mapping is gone. A fork copies it,
  */
 static int look_at_call(struct point_window *w)
 {
