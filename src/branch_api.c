@@ -5,8 +5,8 @@
 #include <trapline/code.h>
 
 #include "code/branch/branch_keys.h"
+#include "core/code_start.h"
 #include "core/explain.h"
-#include "core/in_code.h"
 
 static int change(struct trapline_branch_key *key,
 		  int (*by)(struct trapline_branch_key *, struct code_problem *))

@@ -8,9 +8,9 @@
 #include "code/poke/poke.h"
 #include "code/poke/region.h"
 #include "code/poke/traps.h"
+#include "core/code_start.h"
 #include "core/create.h"
 #include "core/explain.h"
-#include "core/in_code.h"
 #include "core/open.h"
 #include "core/opts_copy.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/sys.h"
 #include "code/log/code_stream_to.h"
+#include "core/code_start.h"
 #include "core/explain.h"
-#include "core/in_code.h"
 #include "record/code_parse.h"
 #include "record/code_parse_at.h"
 

@@ -20,7 +20,7 @@
 #include "code/poke/traps.h"
 #include "code/probe/code_probe.h"
 #include "code/probe/probe_word.h"
-#include "core/in_code.h"
+#include "core/code_start.h"
 #include "guest/kernel_action.h"
 #include "guest/late_jump.h"
 #include "trap/install.h"

@@ -22,12 +22,4 @@ int event_switch(struct trapline_event *ev, uint32_t on);
 int event_detach(struct trapline_event *ev);
 int event_read(struct trapline_event *ev, uint64_t *out);
 
-/*
- * An event of this process without a target, for what arms it by itself. It is in state EVENT_OPENING:
- * the caller describes it and calls event_own_begin(), after which its callback may run. NULL: the table
- * is full.
- */
-struct trapline_event *event_own(trapline_callback callback, void *arg, enum trapline_scope scope);
-void event_own_begin(struct trapline_event *ev);
-
 #endif

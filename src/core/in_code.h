@@ -5,17 +5,6 @@
 
 #include "event/event.h"
 
-/* Fork is taken care of, also where no code was changed yet. */
-void code_add_fork_handlers(void);
-
-/*
- * As code_start(), for changes by a store or an exchange of pages: SIGTRAP is Trapline's from the
- * first int3 on.
- */
-int code_prepare(void);
-/* SIGTRAP is Trapline's, and fork is taken care of. 0 or -errno. */
-int code_start(void);
-
 /* Put the event at its address. It has its condition. 0 or -errno; in_code_close() is still due. */
 int in_code_open(struct trapline_event *ev);
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
-#include "core/create.h"
+#include "core/own_event.h"
 #include "event/aim.h"
 #include "event/arm.h"
 #include "event/attr.h"

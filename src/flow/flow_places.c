@@ -19,7 +19,7 @@
 #include "base/sys.h"
 #include "code/poke/traps_switch.h"
 #include "code/probe/code_probe.h"
-#include "core/in_code.h"
+#include "core/code_start.h"
 #include "flow/flow.h"
 #include "flow/flow_begin.h"
 #include "flow/flow_source.h"

@@ -13,7 +13,7 @@
 #include "base/sys.h"
 #include "code/poke/change.h"
 #include "code/poke/text_mem.h"
-#include "core/in_code.h"
+#include "core/code_start.h"
 #include "guest/late_jump.h"
 #include "guest/late_trap.h"
 #include "guest/signals.h"

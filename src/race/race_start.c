@@ -24,7 +24,7 @@
 #include "base/own_fd.h"
 #include "base/own_status.h"
 #include "base/sys.h"
-#include "core/create.h"
+#include "core/own_event.h"
 #include "event/aim.h"
 #include "event/arm.h"
 #include "event/attr.h"

@@ -18,8 +18,8 @@
 #include "code/poke/poke_any_mask.h"
 #include "code/poke/poke_byte.h"
 #include "code/poke/text_mem.h"
+#include "core/code_start.h"
 #include "core/explain.h"
-#include "core/in_code.h"
 #include "safepoint/safepoint_domain.h"
 #include "safepoint/safepoint_wait.h"
 

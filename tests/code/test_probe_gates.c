@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* test_probe_gates.c - the owner of a probe that is a gate, which goes while a thread is on its way. TAP. */
+#include "core/code_start.h"
 #include "sites.h"
 
 #include "base/atomic.h"
 #include "code/probe/code_probe.h"
-#include "core/in_code.h"
 #include "trap/probe_entry.h"
 #include "trap/probe_gate.h"
 

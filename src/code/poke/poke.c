@@ -22,7 +22,6 @@
 #define JUMP_BYTES 5u /* of a probe */
 
 enum poke_promise poke_promise;
-int poke_keeps_mappings;
 
 /*
  * AMD states that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum

@@ -17,7 +17,7 @@
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "base/tasks.h"
-#include "core/create.h"
+#include "core/own_event.h"
 #include "event/aim.h"
 #include "event/arm.h"
 #include "event/attr.h"
