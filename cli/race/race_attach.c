@@ -111,7 +111,7 @@ static int copy_pipe(pid_t pid, int number)
 	return -1;
 }
 
-/* The same in a table that the process cannot change, of a thread of ours: by its name. */
+/* The same in a table that the process cannot change, for a thread of Trapline: by its name. */
 static int open_pipe(const struct race_run *run, int number)
 {
 	static pid_t tids[THREADS_MOST];

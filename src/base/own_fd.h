@@ -2,23 +2,26 @@
 /*
  * own_fd.h - descriptors that are Trapline's in a process that is not.
  *
- * A program counts on the lowest free number, and closefrom(3) of it may close Trapline's: what it
- * opens next then has Trapline's number, and we would close it. So Trapline's are in a table of
- * their own (guest/own_table.h) where there is one. Elsewhere they are moved up at once, to numbers
- * that no program opens. AS-Safe.
+ * A program counts on the lowest free number. Its closefrom(3) may close a descriptor of Trapline:
+ * what it opens next then has that number, and Trapline would close it. So Trapline's are in a
+ * table of their own (guest/own_table.h) where there is one. Elsewhere they are moved up at once,
+ * to numbers that no program opens. AS-Safe.
  */
 #ifndef BASE_OWN_FD_H
 #define BASE_OWN_FD_H
 
-/* Without a table of ours they are from this number on, where the limit of the process permits it. 0: anywhere. */
+/*
+ * Without a table of Trapline they are from this number on, where the limit of the process permits
+ * it. 0: anywhere.
+ */
 extern int own_fd_lowest;
 
 /* What it is for a tool that opens events in each thread: below, all numbers are the program's. */
 #define OWN_FD_OF_EVENTS 600
 
 /*
- * A number from here on is of the table that is ours. Each thread may use it in the functions of base/sys.h. The kernel
- * knows no such number, so it is never one of the program's.
+ * A number from here on is in Trapline's own table. Each thread may use it in the functions of
+ * base/sys.h. The kernel knows no such number, so it is never one of the program's.
  */
 #define OWN_FD_FAR (1 << 30)
 
@@ -40,7 +43,10 @@ struct own_fd_table {
 
 extern const struct own_fd_table *own_fd_table; /* NULL: there is none */
 
-/* Of one that the calling thread has just opened, or -errno, which passes through: the number for any thread. */
+/*
+ * For a descriptor that the calling thread has just opened, or -errno, which passes through: the
+ * number for any thread.
+ */
 int own_fd_up(int fd);
 /* open(2) with O_CLOEXEC, for the calling thread, which closes it soon. The descriptor or -errno. */
 int own_fd_open(const char *path, int flags);

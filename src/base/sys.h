@@ -38,7 +38,7 @@ static inline int sys_perf_event_open(struct perf_event_attr *attr, pid_t pid, i
 	return (int)sys5(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
 }
 
-/* A call whose first argument is a descriptor, also one of the table that is ours. */
+/* A call whose first argument is a descriptor, also one of Trapline's own table. */
 static inline long sys_of_fd_args(long nr, int fd, long b, long c, long d, long e)
 {
 	return fd < OWN_FD_FAR ? arch_syscall6(nr, fd, b, c, d, e, 0) :

@@ -2,10 +2,10 @@
 /*
  * race.h - the race detector, inside the target.
  *
- * A thread that is about to make an access is stalled, its address is watched in the
- * whole process, and an access by another thread during the stall is a race. In a
- * correctly synchronized program no other thread can access the location in between. The
- * detector does not model locks, and does not depend on how the program was built.
+ * A thread that is about to make an access is stalled, and its address is watched in the whole
+ * process. An access by another thread during the stall is a race. In a correctly synchronized
+ * program no other thread can access the location in between. The detector does not model locks,
+ * and does not depend on how the program was built.
  *
  * Results go into a region shared with trapline (record/race_region.h), which explains them.
  */
@@ -20,9 +20,10 @@ enum race_start_flag {
 	RACE_IS_LATE =
 		1, /* threads run already, and their creation is not reported: see race_birth_begins() */
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
-	RACE_HAS_READER = 4,  /* a thread of the library, in this process, waits at region.told */
-	RACE_HAS_TICKS = 8,   /* samples come from outside: see race_gate */
-	RACE_IS_FORKED = 16,  /* by one that is late: it has its gate already */
+	RACE_HAS_READER =
+		4, /* a thread of the library, in this process, waits at the futex of region */
+	RACE_HAS_TICKS = 8,  /* samples come from outside: see race_gate */
+	RACE_IS_FORKED = 16, /* by one that is late: it has its gate already */
 };
 
 /*
@@ -50,8 +51,8 @@ void race_refuse(struct race_region *region, enum race_step step, int err);
  */
 int race_stop(enum race_step why);
 /*
- * The command is gone, and nothing may ever tick again: the search ends. Now and then, in a thread
- * of Trapline.
+ * The command is gone, and no sample may ever come again: the search ends. Now and then, in a
+ * thread of Trapline.
  */
 void race_end_if_left(void);
 /* 1: no search runs, nor has one for so long. AS-Safe. */

@@ -5,12 +5,11 @@
  * An execution breakpoint traps before the instruction. The thread then is exactly
  * there, with all the registers that the access will use.
  *
- * Where all events were inherited, one breakpoint serves all threads: the first thread
- * that reaches it is stalled, whichever thread chose it. An event in a single thread
- * would make its events differ from those of the other threads for good, and the kernel
- * would then reload all of them at each switch between the two (context_equiv() in
- * kernel/events/core.c). For the same reason there is one breakpoint if it is an event of
- * the CPUs: it is armed only on the CPU of its thread.
+ * Where all events were inherited, one breakpoint serves all threads: the first thread that reaches
+ * it is stalled, whichever thread chose it. An event in a single thread would make its events
+ * differ from those of the other threads for good. The kernel would then reload all of them at each
+ * switch between the two (context_equiv() in kernel/events/core.c). For the same reason there is
+ * one breakpoint if it is an event of the CPUs: it is armed only on the CPU of its thread.
  *
  * Where no event was inherited, each thread has a breakpoint of its own, for the moment.
  * If threads ran before the search and have clocks of their own, a row stays open for its
@@ -39,7 +38,7 @@
 #define STALE_NS 200000000u
 #define MISSES_MAX 16u
 #define MISSED_NS 1000000u
-/* Who chose it has gone another way, most likely, and nobody else has come. */
+/* The thread that chose it has gone another way, most likely, and no other has come. */
 #define SHARED_STALE_NS 150000u
 #define SHARED_THREADS_MAX 64u
 
@@ -121,7 +120,7 @@ int race_aims_put_away(void)
 	return are;
 }
 
-/* 1: it is given back, since somebody forks. */
+/* 1: it is given back, since a thread forks. */
 TRAP_PATH static int gives_way(struct race_aim *aim)
 {
 	if (!race_is_forking())

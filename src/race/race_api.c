@@ -135,7 +135,9 @@ static void api_tell(struct trapline_race *r, const struct race_record *record,
 	counter_add(&r->reported, 1u);
 }
 
-/* Each pair of places once; the grade may become another one, so only what is told counts. */
+/*
+ * Each pair of locations once; the grade may become another one, so only what is reported counts.
+ */
 static void take(struct trapline_race *r, const struct race_record *record)
 {
 	struct race_judgement judgement =
@@ -163,7 +165,7 @@ static void *read_records(void *arg)
 
 	own_thread_begins();
 	for (;;) {
-		/* In this order: what is told after the look wakes us. */
+		/* In this order: what is reported after the inspection wakes this thread. */
 		uint32_t seen = atomic_get(told);
 		uint32_t is_over = atomic_get(&r->is_over);
 
@@ -188,7 +190,7 @@ static void end_thread(struct trapline_race *r)
 
 static int explain_refusal(const struct race_process *row, int err)
 {
-	/* Of the others trapline_explain() states more by the number. */
+	/* trapline_explain() explains the others better by the number. */
 	int is_explained = row->step == RACE_STEP_TIMER || row->step >= RACE_STEP_RUNTIME;
 
 	if (err == -EBUSY && row->step != RACE_STEP_SIGNAL)

@@ -117,7 +117,9 @@ void race_birth_begins(uint64_t start)
 {
 	int runs = atomic_get(&race.phase) == RACE_RUNNING;
 
-	/* Where no tick comes any more when the command was killed nobody else would notice. */
+	/*
+	 * Where no sample comes any more when the command was killed, nothing else would notice it.
+	 */
 	if (runs && race.gate && !race.clocks.count && race_end_if_over())
 		runs = 0;
 	atomic_add(&race_births.begun, 1u);

@@ -38,13 +38,16 @@
 #define SLACK_MAX_NS 200000u
 #define WAIT_MAX_NS 20000000u
 #define SWITCH_PART 4u
-/* To spend, before a clock that rested ticks fast for a while. */
+/* To spend, before a clock that rested gives fast samples for a while. */
 #define CLOCK_LEAST_NS 2000000u
-/* Of what is allowed, this part is for sites that are trapped; the clock has the rest. */
+/* This part of what is allowed is for sites that are trapped; the clock has the rest. */
 #define SITES_PART 2u
 #define SITES_OF 3u
 #define SITES_KEPT_NS 20000000u
-/* What they may owe for code that is seldom come to; at first a part of the time that the program ran. */
+/*
+ * What they may owe for code that is seldom reached; at first a part of the time that the program
+ * ran.
+ */
 #define COLD_DEBT_NS 10000000u
 #define COLD_DEBT_PART 50u
 
@@ -121,7 +124,7 @@ TRAP_PATH uint64_t race_budget_switches_ns(uint64_t since)
 	return now > since ? (now - since) * (race.budget.trap_ns / SWITCH_PART) : 0;
 }
 
-/* Ticks from outside that nobody was told of, too: they stop each CPU. */
+/* Samples from outside that no thread got, too: they stop each CPU. */
 TRAP_PATH static void pay_ticks(uint64_t run_ns)
 {
 	uint64_t paid = counter_get(&race.budget.ticks_ns);
@@ -172,7 +175,7 @@ TRAP_PATH static void set_timers(uint32_t timer)
 	}
 }
 
-/* Fast ticks while there is plenty to spend: they find what only a short program does. */
+/* Fast samples while there is plenty to spend: they find what only a short program does. */
 TRAP_PATH static void choose_timer(uint64_t now_ns, uint64_t left_ns)
 {
 	struct race_budget *b = &race.budget;
@@ -228,7 +231,7 @@ TRAP_PATH int race_budget_allows_cold(uint64_t now_ns)
 	return race_budget_sites_left(now_ns) + (int64_t)debt > 0;
 }
 
-/* Of the clock, where sites take turns. */
+/* The share of the clock, where sites are multiplexed. */
 TRAP_PATH uint64_t race_budget_left(uint64_t now_ns)
 {
 	uint64_t left = credit(now_ns);
@@ -273,8 +276,9 @@ TRAP_PATH uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns)
 }
 
 /*
- * Threads that are held at the same time cost the program that time once. A thread can leave its stall
- * by siglongjmp, and is counted for ever then: each stall pays for its own time, as if it were alone.
+ * Threads that are stalled at the same time cost the program that time once. A thread can leave its
+ * stall by siglongjmp, and is counted for ever then: each stall pays for its own time, as if it
+ * were alone.
  */
 TRAP_PATH void race_budget_stall_begins(uint64_t now_ns)
 {
@@ -294,8 +298,8 @@ TRAP_PATH uint64_t race_budget_stall_ends(uint64_t now_ns)
 }
 
 /*
- * A thread whose stall is over may wait long for a CPU on a busy machine: others run then, which
- * is no loss. So the time it was held counts as it was asked for, and the rest in CPU time.
+ * A thread whose stall is over may wait long for a CPU on a busy machine: others run then, which is
+ * not a loss. So the time of its stall counts as it was asked for, and the rest in CPU time.
  */
 TRAP_PATH void race_budget_stalled(const struct race_stall_cost *cost)
 {
@@ -333,7 +337,10 @@ TRAP_PATH uint64_t race_delay_ns(const struct race_site *site, const struct race
 	return fixed ? fixed : race_strategy->delay_ns(site, spot, now_ns);
 }
 
-/* Who was alone is so no longer when a thread was created: that one may end in a fraction of a millisecond. */
+/*
+ * A thread that was alone is so no longer when another was created: that one may end in a fraction
+ * of a millisecond.
+ */
 TRAP_PATH static int is_count_fresh(uint64_t now_ns, uint64_t births)
 {
 	const struct race_budget *b = &race.budget;

@@ -8,7 +8,10 @@
 
 #include "record/race_region.h"
 
-/* Of a stall: none is shorter, and that of a busy site is about twice as long as HOT at most. */
+/*
+ * The cost of a stall: none is shorter, and that of a busy site is about twice as long as HOT at
+ * most.
+ */
 #define RACE_DELAY_MIN_NS 60000u
 #define RACE_DELAY_HOT_NS 50000u
 
@@ -26,8 +29,8 @@ uint64_t race_budget_wait_ns(uint64_t now_ns);
 /* is_in_thread: CPU time of the caller. */
 void race_budget_spend(uint64_t ns, int is_in_thread);
 /*
- * Of sites that take turns: CPU time of the caller that goes to them; and what they may still spend,
- * below 0 what they owe.
+ * For sites that are multiplexed: CPU time of the caller that goes to them; and what they may still
+ * spend, below 0 what they owe.
  */
 void race_budget_spend_on_sites(uint64_t ns);
 int64_t race_budget_sites_left(uint64_t now_ns);
@@ -37,7 +40,7 @@ int64_t race_budget_sites_left(uint64_t now_ns);
  */
 uint64_t race_budget_switches(void);
 uint64_t race_budget_switches_ns(uint64_t since);
-/* May code that is seldom come to be held? It may owe something for it. */
+/* May a thread be stalled in code that is seldom reached? It may owe something for it. */
 int race_budget_allows_cold(uint64_t now_ns);
 struct race_stall_cost {
 	uint64_t asked_ns;
@@ -48,13 +51,13 @@ struct race_stall_cost {
 	int is_trapped;	    /* at a site */
 };
 /*
- * Before and after a thread is held. The second states how much of its time no other stall pays
+ * Before and after a thread is stalled. The second states how much of its time no other stall pays
  * for.
  */
 void race_budget_stall_begins(uint64_t now_ns);
 uint64_t race_budget_stall_ends(uint64_t now_ns);
 void race_budget_stalled(const struct race_stall_cost *cost);
-/* spot: where it is trapped; or NULL. */
+/* `spot`: where it is trapped; or NULL. */
 struct race_spot;
 uint64_t race_delay_ns(const struct race_site *site, const struct race_spot *spot, uint64_t now_ns);
 int race_is_alone(uint64_t now_ns);
@@ -64,7 +67,7 @@ uint64_t race_process_cpu_ns(void);
 /* What others used since then, of which own_ns is the caller's; 0: no strategy asks. */
 uint64_t race_others_cpu_ns(uint64_t since_ns, uint64_t own_ns);
 uint64_t race_thread_cpu_ns(void);
-/* Of another thread of this process; 0: it has ended. */
+/* The CPU time of another thread of this process; 0: it has ended. */
 uint64_t race_cpu_ns_of(pid_t tid);
 
 #endif

@@ -136,7 +136,7 @@ TRAP_PATH int race_end(enum race_step why, int error)
 		race.process->error = error;
 	}
 	atomic_set(&race.process->state, (uint32_t)RACE_PROCESS_ENDED);
-	/* Who left a callback without a word may still use it: then it is lost for good. */
+	/* A thread that left a callback by a jump may still use it: then it is lost for good. */
 	if (!err)
 		give_back();
 	atomic_set(&ended_ns, clock_now_ns());

@@ -5,7 +5,7 @@
 
 #include "record/race_region.h"
 
-/* No command is there any more to be told of a race. */
+/* No command is there any more that could print a race. */
 int race_is_unwatched(void);
 /* End the search when that is so, or the command is done. 1: it was. */
 int race_end_if_over(void);

@@ -22,7 +22,7 @@
 #include "race/stall/race_slot.h"
 
 #define STEP_NS 50000
-/* Somebody may have left a stall for good, by longjmp() in the program's own handler. */
+/* A thread may have left a stall for good, by longjmp() in the program's own handler. */
 #define WAIT_MAX_NS 200000000u
 
 uint32_t race_forking;

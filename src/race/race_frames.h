@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What was copied last of a table: its entries stand in order, most often. */
+/* What was copied last of a table: its entries are in order, most often. */
 struct race_window {
 	uint64_t start;
 	uint32_t bytes;
@@ -16,7 +16,7 @@ struct race_frames {
 	struct race_window fde;
 	struct race_window cie;
 	struct race_window lsda;
-	/* Of the CIE that was read last: */
+	/* from the CIE that was read last: */
 	uint64_t cie_at; /* 0: none */
 	uint64_t unit;
 	uint8_t has_size;
@@ -36,7 +36,10 @@ typedef void (*race_root)(void *arg, uint64_t address);
 
 /* 1: the entry at an address. */
 int race_frame_read(struct race_frames *f, uint64_t at, struct race_frame *out);
-/* Tells of each location, inside the frame or not, where an instruction begins for certain. */
+/*
+ * Calls a function for each address, inside the frame or not, where an instruction begins for
+ * certain.
+ */
 void race_frame_roots(struct race_frames *f, const struct race_frame *frame, race_root root,
 		      void *arg);
 

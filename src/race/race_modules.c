@@ -105,7 +105,7 @@ TRAP_PATH static void count_lost(void)
 		race_count(RACE_LOST_TABLES);
 }
 
-/* The headers stand at the beginning of an object. Copied by the kernel: it cannot fault. */
+/* The headers are at the beginning of an object. Copied by the kernel: it cannot fault. */
 TRAP_PATH static void read_segments(struct race_module *m)
 {
 	ElfW(Ehdr) ehdr;
@@ -157,7 +157,7 @@ TRAP_PATH static const struct race_module *module_at(uint64_t address, int may_a
 
 	if (_dl_find_object((void *)(uintptr_t)address, &object))
 		return NULL;
-	/* An object that was closed, and another in its place, differ in one of these. */
+	/* An object that was closed, and another one at its address, differ in one of these. */
 	uint64_t key = ((uintptr_t)object.dlfo_link_map << 1) ^ (uintptr_t)object.dlfo_map_start ^
 		       (uint64_t)(uintptr_t)object.dlfo_map_end << 20 ^
 		       (uint64_t)(uintptr_t)object.dlfo_eh_frame * HASH_MIX;

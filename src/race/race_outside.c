@@ -5,12 +5,11 @@
  *
  * trapline has clocks of the CPUs and sends SIGTRAP to the thread that runs
  * (race/host/race_ticks.c). A clock for each thread, opened here, would be set and cancelled at
- * each thread switch. The gate tells trapline when a sample is welcome.
+ * each thread switch. The gate shows trapline when a sample is welcome.
  *
- * If trapline is killed, its clocks end with it, and no sample would ever come. So
- * trapline alone holds the read end of a pipe of this process, and the kernel sends a
- * signal when that end is closed. The thread that gets the signal then removes
- * everything, even if all threads sleep.
+ * If trapline is killed, its clocks end with it, and no sample would ever come. So only trapline
+ * has the read end of a pipe of this process, and the kernel sends a signal when that end is
+ * closed. The thread that gets the signal then removes everything, even if all threads sleep.
  */
 #include "race/race_outside.h"
 
@@ -162,8 +161,8 @@ int race_copy_event(int pidfd, int number, uint64_t id)
 }
 
 /*
- * A process continues when the command is killed: with the clocks, so that its next tick takes all
- * away. Without (a security module may forbid it) that waits for its next thread, or its end.
+ * A process continues when the command is killed: with the clocks, so that its next sample takes
+ * all away. Without (a security module may forbid it) that waits for its next thread, or its end.
  */
 static long keep_clocks(void *unused)
 {

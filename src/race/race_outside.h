@@ -25,7 +25,7 @@ void race_gate_set(uint64_t now_ns);
 void race_outside_end(void);
 /* This comes last: where the pipe is seen to be gone, nothing is left. */
 void race_outside_close(void);
-/* No process holds the end of the pipe that tells of the command's end. */
+/* No process has the end of the pipe that shows the command's end. */
 int race_outside_is_left(void);
 
 #endif

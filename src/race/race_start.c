@@ -53,7 +53,7 @@
 
 #define LOOKS_BEFORE_LEFT 500u /* 10 s */
 #define FAST_NS 200000u
-/* A tick costs some microseconds: this part of the budget may go into them. */
+/* A sample costs some microseconds: this part of the budget may go into them. */
 #define TICKS_PART 5u
 #define STEADY_MIN_NS 500000u
 #define STEADY_MAX_NS 20000000u
@@ -68,7 +68,7 @@ static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 	ev->applied = (uint32_t)is_on;
 	event_describe_counter(ev, TRAPLINE_TASK_CLOCK, period_ns);
 	event_own_begin(ev);
-	race.timers[which] = ev; /* ticks may come before event_arm() is done */
+	race.timers[which] = ev; /* samples may come before event_arm() is done */
 	int err = event_arm(ev, NULL, 0, NULL);
 	if (err) {
 		race.timers[which] = NULL;
@@ -77,7 +77,7 @@ static int open_timer(uint32_t which, uint64_t period_ns, int is_on)
 	return err;
 }
 
-/* The steady period: so long that its ticks use a part of the budget, and not more. */
+/* The steady period: so long that its samples use a part of the budget, and not more. */
 static uint64_t steady_ns(void)
 {
 	const struct race_settings *set = &race.region->settings;
@@ -142,8 +142,8 @@ static int is_go(void)
 }
 
 /*
- * As /proc/self/status tells it, because asking by prctl() kills where it is strict. 1, 0, or -errno:
- * it cannot be known.
+ * As /proc/self/status has it, because asking by prctl() kills where seccomp is strict. 1, 0, or
+ * -errno: it cannot be known.
  */
 static int has_seccomp(void)
 {
@@ -177,7 +177,7 @@ static int open_all(void)
 	if (filter)
 		return failed_at(filter < 0 ? RACE_STEP_FILTER_UNKNOWN : RACE_STEP_SECCOMP,
 				 filter < 0 ? filter : -EOPNOTSUPP);
-	/* Rust's signal stacks hold 8 KiB, of which the kernel's frame takes 3. */
+	/* Rust's signal stacks have 8 KiB, of which the kernel's frame takes 3. */
 	trap_on_thread_stack = 1;
 	int err = trap_install();
 	if (err)
@@ -198,7 +198,7 @@ static int open_all(void)
 	race_budget_start();
 	race.budget.own_threads = race.flags & RACE_HAS_READER ? 1 : 0;
 	if (race_strategy->is_for_some)
-		return 0; /* others are not held */
+		return 0; /* others are not stalled */
 	err = race_watch_get_ready();
 	if (!err)
 		err = race.flags & RACE_HAS_TICKS ? take_tick() : open_timers();
@@ -207,7 +207,7 @@ static int open_all(void)
 	return err ? failed_at(RACE_STEP_TIMER, err) : 0;
 }
 
-/* Of a process that found no row in the region: it is not read. */
+/* What is known of a process that found no row in the region: it is not read. */
 static struct race_process unlisted;
 
 static int begin(struct race_region *region, uint32_t flags)
@@ -247,7 +247,7 @@ static int begin(struct race_region *region, uint32_t flags)
 	return err;
 }
 
-/* What sends the ticks has numbers of the first namespace. */
+/* What sends the samples has numbers of the first namespace. */
 static int is_in_first_namespace(void)
 {
 	struct ids ids;
@@ -276,7 +276,9 @@ static int map_gate(uint32_t flags)
 	return 0;
 }
 
-/* Whoever is held at a site continues, and no thread of Trapline makes a call any more. */
+/*
+ * Any thread that is stalled at a site continues, and no thread of Trapline makes a call any more.
+ */
 static int end_sweep(void)
 {
 	atomic_set(&race.is_stopped, 1u);
@@ -297,7 +299,7 @@ int race_stop(enum race_step why)
 		return -EAGAIN; /* a trap that is left kills where SIGTRAP is blocked */
 	int err = race_end(why, why ? -ECANCELED : 0);
 
-	/* Somebody else is at it. */
+	/* Another thread is at it. */
 	for (int n = 0; n < 1000 && atomic_get(&race.phase) == RACE_ENDING; n++)
 		sys_nap(&step);
 	if (is_last_call) {
@@ -328,7 +330,7 @@ int race_start(struct race_region *region, uint32_t flags)
 	/* A program that starts after the end of the search. */
 	if (atomic_get(&region->stop))
 		return -ECANCELED;
-	/* A command that was killed while we began has left us with nobody to tell of it. */
+	/* A command that was killed while this began has left no reader for it. */
 	if (race.phase == RACE_RUNNING && !(race.flags & RACE_HAS_READER) &&
 	    (!race.observer || race_is_unwatched()) && race_outside_is_left())
 		race_stop(RACE_STEP_UNWATCHED);
@@ -428,7 +430,7 @@ static void forget(void)
 {
 	trap_forked();
 	race_let_go_of_copies();
-	/* What is in a table of our own stays with the parent. */
+	/* What is in a table of Trapline's own stays with the parent. */
 	if (race.cpus.fds[0][0] >= OWN_FD_FAR)
 		memset(&race.cpus, 0, sizeof(race.cpus));
 	struct race_cpu_events cpus = race.cpus;

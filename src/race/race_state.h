@@ -66,10 +66,10 @@ struct race_budget {
 	uint64_t forgiven_ns; /* allowance that was not used in time */
 	uint64_t spent_ns;
 	uint64_t allowed_ns;	 /* up to now */
-	uint64_t sites_ns;	 /* of what was spent: at sites that take turns */
+	uint64_t sites_ns;	 /* of what was spent: at sites that are multiplexed */
 	uint64_t stall_cost_ns;	 /* beside the delay: recent mean */
-	uint64_t own_cpu_ns;	 /* used by Trapline, in whatever thread */
-	uint64_t ticks_ns;	 /* spent for ticks from outside */
+	uint64_t own_cpu_ns;	 /* used by Trapline, in all threads */
+	uint64_t ticks_ns;	 /* spent for samples from outside */
 	uint32_t stalls_now;	 /* threads in a stall */
 	uint64_t stalls_paid_ns; /* the time up to which theirs was counted */
 	uint64_t slack_ns;	 /* how late sleepers wake up: recent mean */
@@ -84,23 +84,24 @@ struct race_budget {
 	uint32_t own_threads; /* of Trapline, among those */
 };
 
-/* A pipe that tells us of the end of the command, which holds its read end. */
+/* A pipe that shows the end of the command, which has its read end. */
 struct race_hangup {
 	int fd; /* write end; 0: none */
 	uint64_t inode;
 };
 
 /*
- * Stack of the thread below the one who asks trap_has_room(): by -fcallgraph-info=su, with what the
- * decoder (340) and the unwinder (1700) were seen to take. tests/tools/test_race_stacks.sh.
+ * Stack of the thread below the caller of trap_has_room(). It is known by -fcallgraph-info=su, with
+ * what the decoder (340) and the unwinder (1700) were seen to take.
+ * tests/tools/test_race_stacks.sh.
  */
 enum {
 	RACE_ROOM_TICK = 2560,	 /* to look ahead */
-	RACE_ROOM_HOLD = 2688,	 /* to choose, to wait, to tell what was found */
+	RACE_ROOM_HOLD = 2688,	 /* to choose, to wait, to record what was found */
 	RACE_ROOM_SECOND = 2848, /* to find the instruction before the pc */
 };
 
-/* What makes the ticks: copies of the command's descriptors. */
+/* What makes the samples: copies of the command's descriptors. */
 struct race_clocks {
 	uint32_t count;
 	int fds[RACE_CLOCKS];
@@ -143,9 +144,9 @@ struct race_state {
 	uint32_t has_outwaited;
 	pid_t keeper;		/* of a sweep's traps, once it has begun: its tid */
 	uint32_t lingering;	/* threads in exit() that wait for others */
-	uint64_t birth_next_ns; /* no birth is taken for a tick before */
+	uint64_t birth_next_ns; /* no thread creation is taken for a sample before */
 	struct race_budget budget;
-	struct race_gate *gate; /* with ticks from outside */
+	struct race_gate *gate; /* with samples from outside */
 	struct race_hangup hangup;
 	struct race_clocks clocks;
 	struct race_cpu_events cpus;
@@ -161,7 +162,7 @@ static inline int race_is_stopped(void)
 	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
 }
 
-/* One run of a sweep in which it is recorded at first who touches what. */
+/* One run of a sweep in which it is recorded at first which thread touches what. */
 static inline int race_is_noting(void)
 {
 	return atomic_get(&race.region->is_noting) != 0;

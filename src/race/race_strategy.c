@@ -52,8 +52,8 @@ TRAP_PATH static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 /* ---- by samples ---- */
 
 /*
- * At a trap. Code that was not reach for long is held long: that is seldom paid. A busy place is
- * held as often as another, so a shorter time does.
+ * At a trap. A thread is stalled long in code that was not reached for long: that is seldom paid. A
+ * busy site has as many stalls as another, so a shorter time does.
  */
 TRAP_PATH static uint64_t trapped_delay_ns(const struct race_site *site,
 					   const struct race_spot *spot, uint64_t now_ns)
@@ -69,8 +69,8 @@ TRAP_PATH static uint64_t trapped_delay_ns(const struct race_site *site,
 }
 
 /*
- * Long where the site was seldom held, or is seldom come to: that is paid once. The length is
- * drawn so that each power of two is as likely, since it is not known how often the others come.
+ * Long where the site had few stalls, or is seldom reached: that is paid once. The length is drawn
+ * so that each power of two is as likely, since it is not known how often the others come.
  */
 TRAP_PATH static uint64_t sample_delay_ns(const struct race_site *site,
 					  const struct race_spot *spot, uint64_t now_ns)
@@ -101,10 +101,10 @@ TRAP_PATH static uint64_t time_of_program(uint64_t wall_ns, uint64_t cpu_ns, uin
 }
 
 /*
- * A thread wakes up late. And the others waited for who was held: more than half of the CPUs that
- * the program uses was still. Then the scheduler places all threads again, and it takes it some 10
- * ms to share the CPUs out evenly again: 1 to 2 ms were lost by that in a program of eight threads
- * on two CPUs.
+ * A thread wakes up late. And the others waited for the stalled one: more than half of the CPUs
+ * that the program uses were still. Then the scheduler distributes all threads again, and it takes
+ * it some 10 ms to share the CPUs out evenly. 1 to 2 ms were lost by that in a program of eight
+ * threads on two CPUs.
  */
 TRAP_PATH static uint64_t cost_of_others(uint64_t stalled_ns, uint64_t others_ns)
 {
@@ -128,8 +128,8 @@ static const struct race_strategy by_samples = {
 /* ---- a sweep ---- */
 
 /*
- * In a sweep each site is held as often as another, so that long stalls are paid by few sites. Where
- * threads come seldom it may take long until another one does.
+ * In a sweep each site has as many stalls as another, so that long stalls are paid by few sites.
+ * Where threads come seldom it may take long until another one does.
  */
 TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, const struct race_spot *spot,
 					 uint64_t now_ns)
@@ -142,15 +142,15 @@ TRAP_PATH static uint64_t sweep_delay_ns(const struct race_site *site, const str
 		doublings = 11;
 	uint64_t delay = draw_ns();
 	uint64_t doubled = race_random() % (doublings + 1);
-	/* Long ones are dear: the same time pays for many short ones. */
+	/* Long ones are expensive: the same time pays for many short ones. */
 	if (doublings < 11 && doubled > race_random() % (doublings + 1))
 		doubled /= 2;
 	return clamp(delay << doubled, RACE_DELAY_MIN_NS, race_budget_left(now_ns) / 4);
 }
 
 /*
- * Where all are held, who came first would always be the first to continue, and all would continue
- * in step: an access behind many others of its thread never met one that comes soon.
+ * If all were stalled, the first to come would always be the first to continue, and all would
+ * continue in step. Then an access behind many others of its thread never met one that comes soon.
  */
 TRAP_PATH static uint32_t patience_by_chance(void)
 {
@@ -181,7 +181,7 @@ static const struct race_strategy by_sites = {
 
 /* ---- one run of a sweep, for some of the sites that were stalled before ---- */
 
-/* Few are held, and the others come as fast as they can. */
+/* Few are stalled, and the others come as fast as they can. */
 TRAP_PATH static uint64_t subset_delay_ns(const struct race_site *site,
 					  const struct race_spot *spot, uint64_t now_ns)
 {

@@ -15,7 +15,7 @@
 struct race_spot;
 
 struct race_strategy {
-	/* spot: where it is trapped; or NULL. */
+	/* `spot`: where it is trapped; or NULL. */
 	uint64_t (*delay_ns)(const struct race_site *site, const struct race_spot *spot,
 			     uint64_t now_ns);
 	/* So many slices of a stall may pass in which no other thread runs. */
@@ -27,11 +27,11 @@ struct race_strategy {
 	uint64_t allowed_ns;	 /* budget at the start */
 	uint32_t outwait_one_in; /* a stall is extended while others sleep; 0: never */
 	uint32_t outwait_again;	 /* the same, where that was done before */
-	uint32_t skips_one_in;	 /* passes of a site go by before the first stall */
+	uint32_t skips_one_in;	 /* executions of a site before the first stall */
 	uint8_t is_free;	 /* of a budget */
 	uint8_t is_of_sites;	 /* traps are put into all code */
 	uint8_t rotates;	 /* traps are put into some code at a time, within the budget */
-	uint8_t is_for_some;	 /* sites, which race_is_in_range() tells; there are no samples */
+	uint8_t is_for_some;	 /* sites, by race_is_in_range(); there are no samples */
 	uint8_t samples_births;	 /* the creation of a thread counts as a sample */
 	uint8_t weighs_threads;	 /* CPU time of one thread counts by the number of CPUs in use */
 	uint8_t stalls_several;	 /* threads at a site, at times */

@@ -18,7 +18,7 @@
 #include "record/race_region.h"
 #include "trap/room.h"
 
-/* Of so many ticks one goes to an access seen elsewhere. */
+/* One of this many samples goes to an access seen elsewhere. */
 #define SEEN_INSTEAD 8
 /* The signal of one from outside. */
 #define TICK_SIGNAL_NS 4000u

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_turn.c - code takes turns by a breakpoint, where no int3 is put into text.
+ * race_turn.c - code is multiplexed by a breakpoint, where no int3 is put into text.
  *
- * A process that was attached to may block SIGTRAP in any of its threads, and the agent is not told: an
- * int3 would kill it there, a breakpoint is only late. So code by chance gets a breakpoint in all
- * threads, code that was never held first. The first thread that comes there is stalled, however
+ * A process that was attached to may block SIGTRAP in any of its threads, and the agent does not
+ * know. An int3 would kill it there, a breakpoint is only late. So code by chance gets a breakpoint
+ * in all threads, code without a stall first. The first thread that comes there is stalled, however
  * seldom it runs; if none comes in time, other code has its turn.
  *
- * The breakpoint is an event of the threads even where the watches are those of the CPUs: other
+ * The breakpoint is an event of the threads even where the watches are those of the CPUs. Other
  * processes may run hot code at the same address, and it stays for long.
  */
 #include "race/race_turn.h"
@@ -39,8 +39,8 @@
 #define DEAR_NS 100000u	 /* switches of threads cost so much: it is taken away early */
 #define PLACES (4u * RACE_SLOTS)
 
-static struct task_names names; /* of who has made the turn AIM_BUSY */
-/* Where threads are held, told as a trap tells it; more than can be held at once. */
+static struct task_names names; /* names of the thread that has made the turn AIM_BUSY */
+/* The locations of stalled threads, as a trap has them; more than can be stalled at once. */
 static struct race_spot places[PLACES];
 
 TRAP_PATH static int is_kept_open(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* race_turn.h - code takes turns by a breakpoint, where no int3 is put into text. */
+/* race_turn.h - code is multiplexed by a breakpoint, where no int3 is put into text. */
 #ifndef RACE_TURN_H
 #define RACE_TURN_H
 

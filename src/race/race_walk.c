@@ -65,7 +65,7 @@ TRAP_PATH static int has_candidate(const struct insn *insn, const struct insn_re
 	return 0;
 }
 
-/* Sites that were never held weigh most: the debt of coverage is paid first. */
+/* Sites that had no stall weigh most: the debt of coverage is paid first. */
 TRAP_PATH static uint32_t weight_of(uint64_t pc)
 {
 	const struct race_site *site = race_find_site(race.region, race_place_of(pc));
@@ -111,7 +111,7 @@ struct walk {
 	uint64_t chosen;
 	uint32_t weight; /* of all candidates so far */
 	unsigned int candidates;
-	int is_guess; /* nobody was seen to come here */
+	int is_guess; /* no thread was seen to come here */
 };
 
 TRAP_PATH void race_note_seen(uint64_t pc)
@@ -162,7 +162,7 @@ TRAP_PATH static void note_global(const struct insn *insn, uint64_t pc)
 			race_note_atomic(race_place_of(address));
 }
 
-/* regs: as they are at pc; NULL: nobody is there. */
+/* regs: as they are at pc; NULL: no thread is there. */
 TRAP_PATH static int walk_from(const struct insn_regs *regs, uint64_t pc, uint64_t *out)
 {
 	static const struct insn_regs unknown;
@@ -180,7 +180,7 @@ TRAP_PATH static int walk_from(const struct insn_regs *regs, uint64_t pc, uint64
 				left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn))
 			break;
 		if (insn.flags & INSN_ATOMIC) {
-			/* Code that nobody was seen to run states nothing of what runs here. */
+			/* Code that no thread was seen to run shows nothing of what runs here. */
 			if (regs)
 				note_global(&insn, pc);
 		} else if (has_candidate(&insn, regs ? regs : &unknown))
@@ -216,13 +216,13 @@ TRAP_PATH int race_walk_in(const struct race_module *module, uint64_t *out)
 	return walk_from(NULL, (uintptr_t)h + (uint64_t)(int64_t)start, out);
 }
 
-/* For the beginning, when all ticks fall into a runtime and nothing has been seen yet. */
+/* For the beginning, when all samples fall into a runtime and nothing has been seen yet. */
 TRAP_PATH int race_walk_anywhere(uint64_t *out)
 {
 	return race_walk_in(race.program, out);
 }
 
-/* A loop that waits takes most of the ticks: what was held so often may be left out, mostly. */
+/* A loop that waits takes most of the samples: what had so many stalls may be left out, mostly. */
 TRAP_PATH int race_is_tired_of(uint64_t pc)
 {
 	const struct race_site *site = race_find_site(race.region, race_place_of(pc));
@@ -234,8 +234,8 @@ TRAP_PATH int race_is_tired_of(uint64_t pc)
 
 /*
  * A thread in a runtime waits for work most often. What it will do next is perhaps what others were
- * seen doing: a breakpoint there catches the first access of its next piece of work, which is where
- * it meets its neighbours. Of two accesses seen lately the one that was held less.
+ * seen doing. A breakpoint there catches the first access of its next piece of work, which is where
+ * it meets its neighbours. The one with fewer stalls, of two accesses seen lately.
  */
 TRAP_PATH int race_choose_seen(uint64_t *out)
 {

@@ -393,7 +393,7 @@ struct race_region {
 	/* And all processes this. */
 	uint32_t stop; /* set by trapline: the search ends */
 	/* A process that was attached to: of a pipe there, of which trapline keeps a read end. */
-	int32_t hangup_fd; /* from OWN_FD_FAR on: of a table that is ours */
+	int32_t hangup_fd; /* from OWN_FD_FAR on: in Trapline's own table */
 	uint64_t hangup_inode;
 	uint64_t looked_ns;    /* when trapline last looked here, CLOCK_MONOTONIC; 0: it need not */
 	uint64_t cpus_changed; /* other CPUs than those that have events are running */

@@ -168,7 +168,7 @@ uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, 
 	size_t n = roots->count * roots->fds_per_root;
 	uint32_t count = 0;
 
-	/* What is in a table of ours the program cannot close. */
+	/* The program cannot close what is in a table of Trapline. */
 	for (size_t i = 0; i < n && count < max; i++)
 		if (roots->fds[i] < OWN_FD_FAR)
 			fds[count++] = roots->fds[i];

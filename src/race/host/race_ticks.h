@@ -25,7 +25,7 @@
 struct race_maps {
 	int place_fd;	/* whom the gate is looked for in */
 	int members_fd; /* processes of the run, by number: RACE_MEMBERS at most */
-	/* Of task_struct; -1: unknown, or it may not be read. */
+	/* The offset in task_struct; -1: unknown, or it may not be read. */
 	int ptrace_at;
 	int blocked_at;
 };
@@ -50,9 +50,9 @@ struct race_ticks {
 	}
 
 /*
- * Everything except the start, which takes some 15 ms. For all processes that have the
- * gate. 0, or -errno: not possible (no privilege, a pid namespace, an old kernel), and
- * *ticks can be passed to race_ticks_close().
+ * Everything except the start, which takes some 15 ms. For all processes that have the gate. 0, or
+ * -errno: not possible (no privilege, a pid namespace, an old kernel). `*ticks` can be passed to
+ * race_ticks_close() then, too.
  */
 int race_ticks_open(struct race_ticks *ticks);
 /*
@@ -73,11 +73,10 @@ void race_ticks_close(struct race_ticks *ticks);
 /*
  * The start of each BPF program: it ends unless the process is one that may get a signal from
  * trapline, and its gate states that a search runs there. Any process may have such bytes at that
- * address: so it must be a process of the user who is searched, to which that user could send the
- * signal as well, or one that is known to be of the run. No debugger has the thread: gdb takes a
- * SIGTRAP of the kernel for its own breakpoint and moves the pc back by a byte. The thread does not
- * block SIGTRAP. Then R6 is its context, R8 is 0, R9 the process, and a copy of the gate is on the
- * stack.
+ * address. So it must be a process of the user that is searched, to which that user could send the
+ * signal as well. Or it is known to be of the run. No debugger has the thread: gdb takes a SIGTRAP
+ * of the kernel for its own breakpoint and moves the pc back by a byte. The thread does not block
+ * SIGTRAP. Then R6 is its context, R8 is 0, R9 the process, and a copy of the gate is on the stack.
  */
 #define RACE_GATE_COPY (-(int)sizeof(struct race_gate))
 void race_emit_gate(struct ebpf *p, const struct race_maps *maps);

@@ -45,7 +45,7 @@
 /* What lies so close above the stack pointer is most often the thread's own. */
 #define OWN_STACK_BYTES 65536u
 #define RED_ZONE_BYTES 256u
-/* Longer waits are looked after: a slice without anybody else running is the last one. */
+/* Longer waits are inspected: a slice in which no other thread runs is the last one. */
 #define SLICE_NS 1000000u
 #define CALLERS_MAX 16u	   /* functions of libc that call each other */
 #define TOLD_MAX 16u	   /* records of one pair */
@@ -258,7 +258,7 @@ TRAP_PATH void race_side_fill(struct race_side *side, const struct trapline_hit 
 		side->flags |= race_block_access(pc) ? RACE_BLOCK : RACE_INSIDE;
 }
 
-/* What libc touches counts as an access of who called it: a runtime's does not. */
+/* What libc touches counts as an access of its caller: a runtime's does not. */
 TRAP_PATH int race_is_called_by_included(const struct trapline_hit *hit)
 {
 	uint64_t frames[CALLERS_MAX];
@@ -273,7 +273,7 @@ TRAP_PATH int race_is_called_by_included(const struct trapline_hit *hit)
 	return 0;
 }
 
-/* 1: wait on. Else the thread is let go, since nobody is there to race with. */
+/* 1: wait on. Else the thread is released, since no thread is there to race with. */
 TRAP_PATH static int is_anybody_running(uint64_t *cpu_ns, uint64_t slice_ns)
 {
 	uint64_t now = race_process_cpu_ns();
@@ -369,7 +369,7 @@ TRAP_PATH void race_fill_first(struct race_record *record, const struct race_tar
 	race_side_fill(&record->first, hit, hit->ip, t->length, module);
 }
 
-/* second: NULL, nobody was seen. */
+/* second: NULL, no thread was seen. */
 TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct race_slot *slot,
 				const struct race_module *module, const struct race_caught *second,
 				uint64_t now_value)
@@ -395,7 +395,10 @@ TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct rac
 	const struct race_target *t = &slot->target;
 	record->time_ns = clock_now_ns();
 	record->held_since_ns = slot->opened_ns;
-	/* Who comes while the watch is put on all threads was there before the stall began. */
+	/*
+	 * A thread that comes while the watch is put on all threads was there before the stall
+	 * began.
+	 */
 	uint64_t end_ns = second ? second->hit_ns : record->time_ns;
 	record->stalled_ns = end_ns > slot->opened_ns ? end_ns - slot->opened_ns : 0;
 	record->address = t->part;
@@ -413,9 +416,9 @@ TRAP_PATH static void hold_tell(const struct trapline_hit *hit, const struct rac
 }
 
 /*
- * The value has changed and nobody has come. Somebody may be on the way from the trap to Trapline's
- * handler; or the signal was merged with another one, which the kernel's count tells. What is left
- * was no thread of this process: 1. A thread created in the meantime may have escaped the watch.
+ * The value has changed and no thread has come. One may be on the way from the trap to Trapline's
+ * handler. Or the signal was merged with another one, which the kernel's count shows. What is left
+ * was not a thread of this process: 1. A thread created in the meantime may have escaped the watch.
  */
 TRAP_PATH static int is_unknown_origin(struct race_slot *slot)
 {
@@ -494,7 +497,10 @@ TRAP_PATH static uint64_t watch_and_wait(const struct trapline_hit *hit, struct 
 	int is_filled = atomic_get(&slot->state) == SLOT_FILLED;
 	race_count(RACE_STALLS);
 	int has_locked = atomic_get(&slot->locked.state) == 2;
-	/* Who came before the old value was read has changed it already, and others may have since. */
+	/*
+	 * A thread that came before the old value was read has changed it already, and others may
+	 * have since.
+	 */
 	if (came_before || (is_filled && slot->second.new_value == slot->old_value) ||
 	    (has_locked && slot->locked.new_value == slot->old_value))
 		slot->old_value = earlier;
@@ -576,7 +582,7 @@ TRAP_PATH static int hold(const struct trapline_hit *hit, const struct race_spot
 	return waited ? 0 : -EFAULT;
 }
 
-/* What is to be held at hit->ip: a frame of its own, that is gone while the thread is held. */
+/* The access to be watched at hit->ip: a frame of its own, that is gone during the stall. */
 TRAP_PATH static int hold_choose(const struct trapline_hit *hit, const struct race_spot *spot,
 				 enum race_policy policy, const struct race_module *module,
 				 struct race_target *target)
@@ -629,7 +635,7 @@ TRAP_PATH int race_hold(const struct trapline_hit *hit, const struct race_spots 
 	}
 	if (policy == RACE_CODE_LIBC && !race_is_called_by_included(hit))
 		return -ENOENT;
-	/* At a call nothing is accessed that a breakpoint alone could tell. */
+	/* At a call nothing is accessed that a breakpoint alone could show. */
 	if (!spot || !spot->call)
 		race_note_seen(hit->ip);
 	return hold(hit, spots, spot, &target, module);

@@ -17,8 +17,8 @@ struct race_spots;
 
 /*
  * The thread is before the instruction at hit->ip. 0: it was stalled. -EBUSY: no watch was free;
- * -EFAULT: its own stack or a constant; -ENOENT: there is nothing to stall for. spot: what a sweep
- * knows of the location, one of spots; or NULL.
+ * -EFAULT: its own stack or a constant; -ENOENT: there is nothing to stall for. `spot`: what a
+ * sweep knows of the location, one of `spots`; or NULL.
  */
 int race_hold(const struct trapline_hit *hit, const struct race_spots *spots,
 	      struct race_spot *spot);

@@ -8,10 +8,10 @@
  * the other threads sleep, nothing else runs, so the stall would even end early. But
  * these threads wake up by themselves.
  *
- * One stall in a run of the program is extended, at a random site, and for at most a
- * third of the time, because in many programs some thread sleeps all the time. It lasts
- * 0.4 s. If a thread asked for a longer sleep, it lasts until that thread wakes up, for
- * at most the second that most tests take.
+ * One stall in a run of the program is extended, at a random site, and for at most a third of the
+ * time. The cause is that in many programs some thread sleeps all the time. It lasts 0.4 s. If a
+ * thread asked for a longer sleep, it lasts until that thread wakes up, for at most the second that
+ * most tests take.
  */
 #include "race/stall/race_outwait.h"
 
@@ -87,7 +87,9 @@ TRAP_PATH static uint64_t left_until(clockid_t clock, uint64_t end_ns)
 	return end_ns > now_ns ? end_ns - now_ns : 0;
 }
 
-/* Nobody need wake it: 1, and for how long it wanted to sleep at most; 0: that is not so. */
+/*
+ * No other thread need wake it: 1, and for how long it wanted to sleep at most; 0: that is not so.
+ */
 TRAP_PATH static int sleeps_by_clock(pid_t tid, uint64_t *ns)
 {
 	uint64_t a[ARGUMENTS];
@@ -101,7 +103,7 @@ TRAP_PATH static int sleeps_by_clock(pid_t tid, uint64_t *ns)
 		if (a[1] & TIMER_ABSTIME)
 			*ns = left_until((clockid_t)a[0], *ns);
 		return 1;
-	/* Of nothing, which was the way to sleep for less than a second once. */
+	/* A wait for nothing, which was the way to sleep for less than a second once. */
 	case SYS_pselect6:
 		*ns = time_at(a[4], 0);
 		return !a[0] && a[4];
@@ -141,7 +143,7 @@ TRAP_PATH static int does_anybody_sleep(struct race_slot *slot)
 	return s.found != 0;
 }
 
-/* 0: nobody sleeps; else for how long the one that sleeps longest asked to, at least 1. */
+/* 0: no thread sleeps; else for how long the one that sleeps longest asked to, at least 1. */
 TRAP_PATH static uint64_t longest_sleep(struct race_slot *slot)
 {
 	struct search s = { .is_one_enough = 0 };
@@ -186,7 +188,7 @@ TRAP_PATH uint64_t race_outwait(struct race_slot *slot)
 	const struct timespec step = { 0, STEP_NS };
 	uint64_t start = clock_now_ns();
 	uint64_t now = start;
-	uint64_t slept = start; /* when somebody was last seen asleep */
+	uint64_t slept = start; /* when a thread was last seen asleep */
 	uint64_t most = race_slot_waits(slot) ? take_turn(slot, start) : 0;
 
 	if (!most)

@@ -65,8 +65,8 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
 }
 
 /*
- * Code that counts. Of a memory function of libc, the kind of access that is exact; of what else is
- * in libc, what it stores: it stores into memory of the program where that asked for it.
+ * Code that counts. For a memory function of libc, the kind of access that is exact. For what else
+ * is in libc, what it stores: it stores into memory of the program where that asked for it.
  */
 TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *found,
 			    const struct race_module **module)
@@ -171,7 +171,7 @@ TRAP_PATH static void second_fill(struct race_caught *caught, const struct trapl
 	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length, module);
 }
 
-/* Nobody will ever take this watch away. */
+/* No other thread will ever take this watch away. */
 TRAP_PATH static void stop_if_left(struct race_slot *slot, uint64_t now_ns)
 {
 	if (now_ns > slot->until_ns && race_slot_reclaim(slot, 0, now_ns))
@@ -185,7 +185,7 @@ TRAP_PATH static void reject(struct race_slot *slot, enum race_counter why)
 	stop_if_left(slot, clock_now_ns());
 }
 
-/* The plain access that is held is an update, of just what the locked one has changed. */
+/* The stalled plain access is an update, of just what the locked one has changed. */
 TRAP_PATH static int is_lost_update(const struct race_slot *slot, const struct found *found,
 				    uint64_t value)
 {
@@ -282,7 +282,7 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 
 /*
  * A thread that came past a trap of Trapline made its access in a copy of the instruction. For
- * Trapline, and for who unwinds its stack, it is behind the instruction itself.
+ * Trapline, and for code that unwinds its stack, it is behind the instruction itself.
  */
 TRAP_PATH static enum trapline_action take_hit_in_copy(const struct trapline_hit *hit,
 						       uint64_t origin)

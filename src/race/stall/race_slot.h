@@ -32,7 +32,7 @@ enum race_slot_state {
 	SLOT_CLOSED,
 };
 
-/* The second access, as who made it wrote it down. */
+/* The second access, as its thread wrote it down. */
 struct race_caught {
 	uint32_t state; /* of race_slot.locked: 0 free, 1 being written, 2 whole */
 	uint64_t hit_ns;
@@ -53,7 +53,7 @@ struct race_slot {
 	struct trapline_event *event;
 	const void *context; /* of the thread that waits, where it was interrupted */
 	struct race_target target;
-	uint64_t site;			/* place of the instruction held */
+	uint64_t site;			/* location of the stalled instruction */
 	const struct race_spots *spots; /* in a sweep: where it is trapped; */
 	struct race_spot *spot;		/* or NULL */
 	uint64_t opened_ns;
@@ -66,7 +66,7 @@ struct race_slot {
 	uint64_t dropped; /* hits of the event that came late or nested, when it was armed */
 	uint64_t delivered_before; /* of the event, when the kernel began to count */
 	uint64_t taken_before;	   /* by the event of the CPUs, for Trapline */
-	uint64_t counted_before;   /* by it, for whomever */
+	uint64_t counted_before;   /* by it, for any thread */
 	uint64_t dropped_before;
 	uint64_t births; /* begun when it was armed; UINT64_MAX: one was under way */
 	uint64_t old_value;

@@ -3,10 +3,10 @@
  * race_call_targets.c - the memory that a call of a libc function will access for its
  * caller.
  *
- * Only accesses that are certain and come before the function waits for anything: a
- * string argument to its end, the first byte where the function may stop there, the bytes
- * passed to the kernel. Memory that the kernel writes is excluded: read() may wait for a
- * thread that still uses the buffer.
+ * Only accesses that are certain and come before the function waits for anything. Examples are a
+ * string argument to its end, the first byte where the function may stop there, and the bytes
+ * passed to the kernel. Memory that the kernel writes is excluded: read() may wait for a thread
+ * that still uses the buffer.
  */
 #include "race/sweep/race_call_targets.h"
 
@@ -26,7 +26,8 @@
 #define BYTES_MAX (1ull << 30)
 
 /*
- * Of the string at an address, up to its end; what is longer is inspected in its first bytes only.
+ * The length of the string at an address, up to its end; what is longer is inspected in its first
+ * bytes only.
  */
 TRAP_PATH static uint64_t string_bytes(uint64_t address)
 {

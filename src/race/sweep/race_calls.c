@@ -6,9 +6,9 @@
  * before the call. No trap is set inside libc, because the detector's own handler runs
  * there too.
  *
- * A call is identified by the word that it leads through, and that by its name in the
- * relocations of the object. It does not matter whether the word has been filled yet. It is a slot of
- * the linkage table, or one of the addresses that the loader fills in at the start: what is compiled
+ * A call is identified by the word that it leads through, and that by its name in the relocations
+ * of the object. It does not matter whether the word has been filled yet. It is a slot of the
+ * linkage table, or one of the addresses that the loader fills in at the start. What is compiled
  * with -fno-plt calls through these, and so does a stub of a function whose address is taken too.
  */
 #include "race/sweep/race_calls.h"
@@ -265,7 +265,7 @@ static int read_slots(const struct race_module *module, struct slots *out)
 	return copy_slots(&d, out);
 }
 
-/* NULL: it is none that calls go through. */
+/* NULL: it is not one that calls go through. */
 static const char *name_of(const struct slots *slots, uint64_t i)
 {
 	const Elf64_Sym *symbol = &slots->symbols[ELF64_R_SYM(slots->rows[i].r_info)];
@@ -317,7 +317,10 @@ uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint
 	return n;
 }
 
-/* endbr64, bnd, and jmp *slot(%rip): what compilers and linkers put between. 0: it is no such. */
+/*
+ * endbr64, bnd, and jmp *slot(%rip): what compilers and linkers put between. 0: it is not such a
+ * slot.
+ */
 static uint64_t slot_of_stub(const struct race_module *m, uint64_t stub)
 {
 	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa };

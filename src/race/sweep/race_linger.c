@@ -80,7 +80,7 @@ static void linger_for(uint64_t ns)
 		counter_add(&race.region->exits_worth, 1u);
 }
 
-/* Of a pool's program all ends find threads that sleep. */
+/* In a pool's program all ends find threads that sleep. */
 static uint32_t how_often(void)
 {
 	uint32_t waited = counter_get(&race.region->exits_waited);

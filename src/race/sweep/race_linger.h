@@ -5,7 +5,7 @@
 
 /* At the end of a process that has traps. 0 or -errno. */
 int race_linger_begin(void);
-/* Until no thread lingers any more. */
+/* Until no thread waits in exit() any more. */
 void race_linger_end(void);
 
 #endif

@@ -42,7 +42,7 @@ struct note {
 
 static struct note notes[NOTES];
 
-/* What the spot is about to touch, first of all. 0, or -errno. */
+/* What the trap's instruction is about to touch, first of all. 0, or -errno. */
 TRAP_PATH static int find_address(const void *code, const struct race_spot *spot,
 				  const struct insn_regs *regs, uint64_t *address,
 				  unsigned int *access)
@@ -91,7 +91,7 @@ TRAP_PATH void race_meet_note(const void *code, const struct race_spot *spot,
 		remember(spot->site, address);
 		remember(&sites[(seen >> 1) % RACE_SITES], address);
 	}
-	/* Who writes meets all others, who reads only those that write. */
+	/* A thread that writes meets all others, one that reads only those that write. */
 	if (is_same && !writes && seen & 1)
 		return;
 	atomic_set(&note->address, address);

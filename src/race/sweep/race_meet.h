@@ -10,8 +10,8 @@
 struct race_spot;
 
 /*
- * A thread is about to execute the spot's instruction, with these registers. Record what it accesses,
- * and whether another one did; or is it the address that spot->meets means?
+ * A thread is about to execute the instruction of `spot`, with these registers. Record what it
+ * accesses, and whether another one did; or is it the address that `spot->meets` means?
  */
 void race_meet_note(const void *code, const struct race_spot *spot, const struct insn_regs *regs,
 		    uint32_t tid);

@@ -6,11 +6,10 @@
  * removed, so that other threads run through it at full speed. The trap thread
  * (race_sites_keep.c) sets it again after the sites with fewer stalls had their turn.
  *
- * The first thread at a trap is nearly always the same one in the same iteration of a
- * loop, and the race may be between the last iteration of one loop and the first of
- * another. So chance also decides whether some occurrences are skipped first, and whether
- * several threads are stalled there at once, which changes the order in which they
- * continue.
+ * The first thread at a trap is nearly always the same one in the same iteration of a loop. The
+ * race may be between the last iteration of one loop and the first of another. So chance also
+ * decides whether some occurrences are skipped first, and whether several threads are stalled there
+ * at once, which changes the order in which they continue.
  */
 #include "race/sweep/race_sites.h"
 
@@ -38,15 +37,18 @@
 #define PASSES_MAX 32u
 #define POINTLESS_MAX 16u
 #define DEPTH_MAX 6u
-#define SKIPS_AT_FIRST 8u /* one in so many, while it seems to be no loop */
-#define PLAIN_STALLS 2u	  /* the first ones of a site take whoever comes */
+#define SKIPS_AT_FIRST 8u /* one in so many, while it does not look like a loop */
+#define PLAIN_STALLS 2u	  /* the first ones of a site take any thread that comes */
 /*
- * Where all are held everywhere, nobody reaches where another one is. In some runs fewer still: an
- * access that is behind many others of its thread is reached in time only when those let it by.
+ * Where all are stalled everywhere, no thread reaches where another one is. In some runs fewer
+ * still: an access that is behind many others of its thread is reached in time only when those let
+ * it by.
  */
 #define HELD_AT_FIRST 12u
 #define HELD_AT_FIRST_FEW 3u
-/* Who touches what is recorded, of each site that many times: long loops, or many sites. */
+/*
+ * Which thread touches what is recorded, of each site that many times: long loops, or many sites.
+ */
 #define NOTED_LEAST 128u
 #define NOTED_DOUBLINGS 5u
 #define AIMED_PASSES 1024u /* that were another address; then it is taken away */
@@ -81,21 +83,21 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 		return;
 	do
 		if (at - atomic_get(&q->out) >= RACE_SPOT_QUEUE)
-			return; /* at the next pass */
+			return; /* at the next occurrence */
 	while (!atomic_cas(&q->in, &at, at + 1));
 	if (atomic_cas(&spot->state, &state, SPOT_ASKED))
 		atomic_set(&q->rows[at % RACE_SPOT_QUEUE],
 			   (set->number << 16 | (uint32_t)(spot - set->rows)) + 1);
 	else
-		atomic_set(&q->rows[at % RACE_SPOT_QUEUE], UINT32_MAX); /* nobody */
+		atomic_set(&q->rows[at % RACE_SPOT_QUEUE], UINT32_MAX); /* no thread */
 	wake_keeper();
 }
 
-/* It cannot be held now. The trap must not stay for ever where many pass. */
+/* It cannot be stalled now. The trap must not stay for ever where many pass. */
 TRAP_PATH static void let_pass(const struct race_spots *set, struct race_spot *spot,
 			       enum race_counter why, uint32_t passes)
 {
-	/* Others come to where a thread is held only if they run at full speed. */
+	/* Others reach a stalled thread only if they run at full speed. */
 	int is_in_way = why == RACE_SITE_HITS_EARLY ||
 			(why == RACE_SITE_HITS_BUSY && race_strategy->rotates);
 
@@ -115,11 +117,12 @@ TRAP_PATH int race_spot_is_cold(const struct race_spot *spot, uint64_t now_ns)
 	return now_ns - spot->armed_ns > COLD_AFTER_NS;
 }
 
-static uint32_t one_in; /* of the sites that are armed at the start is held there */
+static uint32_t
+	one_in; /* a thread is stalled at one in so many of the sites that are armed at the start */
 
 /*
- * A short program meets its traps in the order of its code, and pays for the first ones only: a part of
- * them, so that any of them can be the first.
+ * A short program meets its traps in the order of its code, and pays for the first ones only. So a
+ * part of them is used, and any of them can be the first.
  */
 void race_spots_begin(uint32_t count)
 {
@@ -131,9 +134,9 @@ void race_spots_begin(uint32_t count)
 }
 
 /*
- * In a short program most threads reach a trap in the same moment, and whoever is held does not
- * reach where another one is. A race has a write: who is held there meets readers and writers
- * alike.
+ * In a short program most threads reach a trap in the same moment, and a stalled one does not reach
+ * where another one is. A race has a write: a thread that is stalled there meets readers and
+ * writers alike.
  */
 static int is_let_off_turn(const struct race_spot *spot)
 {
@@ -170,7 +173,10 @@ static uint32_t passes_to_skip(uint64_t random, uint32_t depth)
 	return least + (uint32_t)(random >> 16) % least;
 }
 
-/* It was held before by whoever came first: which round, and how many threads, is by chance now. */
+/*
+ * The first thread that came was stalled here before: which round, and how many threads, is by
+ * chance now.
+ */
 static void draw(struct race_spot *spot)
 {
 	uint64_t random = race_random();
@@ -221,7 +227,7 @@ void race_spot_arm(struct race_spot *spot, enum race_arming why)
 	atomic_set(&spot->state, SPOT_ARMED);
 }
 
-/* The pass that was waited for has come: the next time, perhaps a later one. */
+/* The occurrence that was waited for has come: the next time, perhaps a later one. */
 TRAP_PATH static void note_depth(const struct race_spot *spot)
 {
 	if (!spot->skip || !spot->site)
@@ -232,7 +238,7 @@ TRAP_PATH static void note_depth(const struct race_spot *spot)
 		atomic_set(&spot->site->depth, depth + 1);
 }
 
-/* 1: this thread is to be held here. */
+/* 1: this thread is to be stalled here. */
 TRAP_PATH static int sites_take_turn(struct race_spot *spot, uint32_t tid)
 {
 	uint32_t holds = atomic_get(&spot->holds);
@@ -248,8 +254,8 @@ TRAP_PATH static int sites_take_turn(struct race_spot *spot, uint32_t tid)
 }
 
 /*
- * The part of an array that the first thread has borders on that of one neighbour only, and who comes
- * later finds others at work already.
+ * The part of an array that the first thread has borders on that of one neighbour only, and a
+ * thread that comes later finds others at work already.
  */
 TRAP_PATH static int is_first_thread(struct race_spot *spot, uint32_t tid)
 {
@@ -258,7 +264,10 @@ TRAP_PATH static int is_first_thread(struct race_spot *spot, uint32_t tid)
 	return atomic_cas(&spot->first_tid, &none, tid) || none == tid;
 }
 
-/* Once the watch is on, not before: who ran on without a trap would be past the race by then. */
+/*
+ * Once the watch is on, not before: a thread that ran on without a trap would be past the race by
+ * then.
+ */
 TRAP_PATH void race_spot_served(const struct race_spots *set, struct race_spot *spot)
 {
 	if (atomic_get(&spot->holds) >= spot->wanted)
@@ -317,7 +326,7 @@ TRAP_PATH static void witness(const struct trapline_trap_hit *trap, const struct
 	ask_off(set, spot);
 }
 
-/* Of a spot that is to hold nobody, or not yet. */
+/* A trap that is to stall no thread, or not yet. */
 TRAP_PATH static void note(const struct trapline_trap_hit *trap, const struct race_spots *set,
 			   const struct race_spot *spot)
 {
@@ -337,7 +346,9 @@ TRAP_PATH static int is_aimed_at(const struct trapline_trap_hit *trap, const str
 	       race_meet_is_there(race_code(set->module, trap->address), spot, &regs);
 }
 
-/* The first time is always paid in a sweep: else what runs seldom would find the purse empty. */
+/*
+ * The first time is always paid in a sweep: else code that runs seldom would find the budget empty.
+ */
 TRAP_PATH static int is_paid(const struct race_spot *spot, uint64_t now)
 {
 	int is_first = !spot->site || !counter_get(&spot->site->stalls);

@@ -28,18 +28,18 @@ struct race_spot {
 	/* Since it was armed: */
 	uint32_t passes;
 	uint32_t holds;
-	uint32_t last_tid;  /* who was held last */
-	uint32_t first_tid; /* who came first, where another one is to be held */
+	uint32_t last_tid;  /* the thread that was stalled last */
+	uint32_t first_tid; /* the thread that came first, where another one is to be stalled */
 	/* Drawn when it was armed: */
-	uint32_t skip;	       /* passes that go by before the first hold */
-	uint32_t wanted;       /* threads to be held, most often at once; 0: it goes off */
-	uint32_t notes;	       /* ... after so many passes, which are recorded */
-	uint32_t meets;	       /* who reaches an address that ends so is held; 0: who comes */
-	uint8_t is_witness;    /* locked: not held, what it accesses is remembered */
+	uint32_t skip;	 /* occurrences before the first stall */
+	uint32_t wanted; /* threads to be stalled, most often at once; 0: it goes off */
+	uint32_t notes;	 /* ... after this many occurrences, which are recorded */
+	uint32_t meets; /* a thread that reaches an address that ends so is stalled; 0: any thread */
+	uint8_t is_witness;    /* locked: not stalled, what it accesses is remembered */
 	uint8_t is_escaped;    /* of the own frame, but its address was given away */
 	uint8_t call;	       /* enum race_call: a call that touches memory */
 	uint8_t is_read;       /* it writes nothing */
-	uint8_t is_for_second; /* drawn: who comes first is not held, but another thread */
+	uint8_t is_for_second; /* drawn: the first thread to come is not stalled, but another one */
 };
 
 #define RACE_SPOTS_MAX TABLE_SIZE(2097152u, 8u) /* in a process, at once */
@@ -57,7 +57,7 @@ struct race_spots {
 	uint64_t bytes; /* of those */
 };
 
-/* Spots that shall be taken away: number of the set << 16 | row, + 1. */
+/* Traps that shall be taken away: number of the set << 16 | row, + 1. */
 struct race_spot_queue {
 	uint32_t in;
 	uint32_t out;
@@ -68,10 +68,12 @@ struct race_spot_queue {
 
 extern struct race_spot_queue race_spot_queue;
 
-/* The threads wanted at the spot were stalled, or cannot be: after the last one it need not trap. */
+/*
+ * The threads wanted at the trap were stalled, or cannot be: after the last one it need not trap.
+ */
 void race_spot_served(const struct race_spots *spots, struct race_spot *spot);
 
-/* Where sites take turns: its trap stood for long before a thread came. */
+/* Where sites are multiplexed: its trap was there for long before a thread came. */
 int race_spot_is_cold(const struct race_spot *spot, uint64_t now_ns);
 
 void race_on_site(const struct trapline_trap_hit *hit);
@@ -79,7 +81,7 @@ void race_on_site(const struct trapline_trap_hit *hit);
 enum race_arming {
 	RACE_ARM_FIRST, /* in this process: perhaps none */
 	RACE_ARM_AGAIN,
-	RACE_ARM_TO_NOTE, /* none: who touches what is recorded */
+	RACE_ARM_TO_NOTE, /* none: it is recorded which thread touches what */
 };
 void race_spot_arm(struct race_spot *spot, enum race_arming why);
 /* So many are about to be armed for the first time. */

@@ -36,7 +36,7 @@
 #define GIVEN_MAX TABLE_SIZE(64u, 1u)
 #define CALLED_MAX TABLE_SIZE(512u, 2u)
 
-/* Of a function: the variables of its frame whose address it takes. */
+/* In a function: the variables of its frame whose address it takes. */
 struct given {
 	uint32_t count;
 	uint32_t is_full;
@@ -70,7 +70,10 @@ struct search {
 	uint32_t max;
 	uint64_t listed;   /* of the module, taken or not */
 	uint64_t unproven; /* accesses, perhaps, in what is not known to be code */
-	/* Of a function: it loads the address of one that never returns; a call was taken to return before. */
+	/*
+	 * In a function: it loads the address of one that never returns; a call was taken to return
+	 * before.
+	 */
 	int loads_last;
 	int is_early;
 	struct insn_regs regs;
@@ -376,7 +379,9 @@ static void search_function(struct search *s, const struct race_frame *frame)
 	uint64_t start = frame->start;
 	uint64_t unproven = start; /* so far nothing of it is known to be code */
 
-	/* As race_is_candidate() tells a frame register: by its distance to the stack pointer. */
+	/*
+	 * As race_is_candidate() recognises a frame register: by its distance to the stack pointer.
+	 */
 	s->regs.r[INSN_RSP] = 0;
 	s->regs.r[INSN_RBP] =
 		has_frame(race_code(s->module, start), frame->end - start) ? 0 : UINT64_MAX;
@@ -482,7 +487,7 @@ void race_listing_drop(struct race_listing *l)
 }
 
 /*
- * The program may close the object at any moment, so nothing of it is touched: its unwind table is
+ * The program may close the object at any moment, so nothing of it is touched. Its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
 static int32_t (*copy_rows(const struct race_listing *l))[2]

@@ -9,7 +9,7 @@
 #include "race/sweep/race_calls.h"
 #include "race/sweep/race_sites.h"
 
-/* Of a module: what was gone through. */
+/* In a module: what was gone through. */
 struct race_listing {
 	const struct race_module *module;
 	struct race_calls calls; /* race_calls_find() */

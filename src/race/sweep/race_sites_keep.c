@@ -37,15 +37,15 @@
 #define TURN_NS 2000000u
 #define LOOK_EVERY 25u	 /* turns: for modules that came or went */
 #define RENEW 24u	 /* sites a turn */
-#define NOTE_EVERY 16u	 /* turns: who reaches them is recorded, not held */
-#define STALL_NS 500000u /* on average: no more than can be held */
+#define NOTE_EVERY 16u	 /* turns: threads that reach them are recorded, not stalled */
+#define STALL_NS 500000u /* on average: no more than can be stalled */
 #define CHOICE 96u	 /* from so many */
 #define WITNESSES 4u	 /* turns of a locked instruction, which may access this and that */
 #define END_STEP_NS 200000
 #define END_STEPS 10000u /* 2 s and more: it waits for a lock of the loader, which a thread holds */
 #define STACK_BYTES (256u << 10)
 #define PIECE_EVERY 6u
-/* Where sites take turns: */
+/* Where sites are multiplexed: */
 #define ROTATE_NS 10000000u
 #define POOR_NS 40000000u     /* when nothing may be spent */
 #define YOUNG_TURNS 50u	      /* shorter ones */
@@ -104,7 +104,7 @@ static uint32_t take_resting(void)
 	return id;
 }
 
-/* Of ids, those of one set, as rows. */
+/* Writes those of one set among ids, as rows. */
 static size_t rows_of(uint32_t set, const uint32_t *ids, size_t n, uint32_t *rows)
 {
 	size_t count = 0;
@@ -178,7 +178,7 @@ static uint32_t debt_of(uint32_t id)
 	return stalls + (pointless > 4 ? pointless * 16 : pointless * 2);
 }
 
-/* Of those that have rested longest, the ones that were held least. */
+/* Among those that have rested longest, the ones with the fewest stalls. */
 static void put_back(uint32_t most)
 {
 	enum race_arming why = sites.turns % NOTE_EVERY ? RACE_ARM_AGAIN : RACE_ARM_TO_NOTE;
@@ -220,9 +220,9 @@ static int on_loader(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /*
- * Between a look at text and a trap in it a library may be closed, and what reaches its location
- * then would get the int3: any mapping that comes there. The loader unmaps under the lock that a
- * callback of dl_iterate_phdr() holds (_dl_close_worker() of glibc).
+ * Between an inspection of text and a trap in it a library may be closed. What is mapped at its
+ * address then would get the int3. The loader unmaps under the lock that a callback of
+ * dl_iterate_phdr() holds (_dl_close_worker() of glibc).
  */
 static void while_nothing_closes(void (*act)(void))
 {
@@ -434,7 +434,7 @@ static void after_fork_in_parent(void)
 	pthread_mutex_unlock(&sites.lock);
 }
 
-/* The traps stay; who keeps them is made when this process creates a thread. */
+/* The traps stay; the thread that keeps them is made when this process creates a thread. */
 static void after_fork_in_child(void)
 {
 	if (!is_forking)
@@ -487,7 +487,7 @@ static void begin_locked(void)
 
 void race_sites_begin(race_create create)
 {
-	/* In a process that was attached to, threads block SIGTRAP and nobody tells us. */
+	/* In a process that was attached to, threads block SIGTRAP without a report. */
 	int is_wanted = race_strategy->is_of_sites ||
 			(race_strategy->rotates && !(race.flags & RACE_IS_LATE));
 
@@ -503,7 +503,7 @@ void race_sites_begin(race_create create)
 	pthread_mutex_unlock(&sites.lock);
 }
 
-/* It lets go of its locks and of its stack by system calls, so until it is gone. */
+/* It releases its locks and its stack by system calls, so until it is gone. */
 static int is_kept(void)
 {
 	return atomic_get(&sites.is_kept) &&

@@ -36,7 +36,7 @@
 #define PROGRAM_NS 1000000000u
 #define PIECES_NS 10000000u /* at the start; then one in some turns, in the background */
 #define PIECES_IN_RUNS 4u   /* of so many runs one does that at the start */
-/* Where sites take turns: so many at once, of the program more often than of its libraries. */
+/* Where sites are multiplexed: so many at once, of the program more often than of its libraries. */
 #define TURN_PIECE TABLE_SIZE(256u, 4u)
 #define TURN_SPOTS TABLE_SIZE(131072u, 8u) /* in all pieces: the first that come */
 #define FUNCTION_ROOM 16384u		   /* of a function more, perhaps */
@@ -62,7 +62,7 @@ static struct {
 	struct library libraries[RACE_SPOT_SETS];
 	unsigned long long loaded; /* objects that ever came and went */
 	int has_new;		   /* some came that were not inspected */
-	/* Where sites take turns: */
+	/* Where sites are multiplexed: */
 	int has_checked_once; /* whether a thread has SIGTRAP blocked */
 } placed;
 
@@ -150,7 +150,7 @@ static uint32_t find_free_set(void)
 }
 
 /*
- * A set lives as long as the process: a thread may be in a callback, and places are few. imports: the
+ * A set lives as long as the process: a thread may be in a callback, and rows are few. imports: the
  * functions there and what they call; NULL, from l->next on.
  */
 static int add_set(struct library *l, uint32_t most, const struct race_imports *imports)
@@ -302,7 +302,7 @@ static void add_imports(void)
 	memory_unmap(imports, sizeof(*imports));
 }
 
-/* Of one that it cannot add, it tells by itself. only: NULL, all. */
+/* It reports by itself one that it cannot add. only: NULL, all. */
 static void add_modules(const struct race_module *only)
 {
 	struct modules list = { .count = 0 };
@@ -341,7 +341,7 @@ static void give_set_back(struct race_spots *set)
 	set->count = 0;
 }
 
-/* Of an object that was closed, and perhaps opened again at the same place. */
+/* The traps of an object that was closed, and perhaps opened again at the same address. */
 static void drop_closed(void)
 {
 	for (uint32_t i = 0; i < race_sets.count; i++) {
@@ -394,7 +394,7 @@ int race_sites_add_first(void)
 	return are_pieces_early;
 }
 
-/* ---- where sites take turns ---- */
+/* ---- where sites are multiplexed ---- */
 
 void race_sites_rotate_first(void)
 {

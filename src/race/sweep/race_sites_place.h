@@ -26,8 +26,8 @@ void race_sites_add_new(void);
 /* So many objects ever came and went: the traps of those that are closed are given up. */
 void race_sites_loaded(unsigned long long loaded);
 /*
- * Where sites take turns: at the start, a piece of the program if it is small; then a piece more.
- * -ENOENT: there is none, or no room.
+ * Where sites are multiplexed: at the start, a piece of the program if it is small; then a piece
+ * more. -ENOENT: there is none, or no room.
  */
 void race_sites_rotate_first(void);
 int race_sites_rotate(void);

@@ -5,7 +5,7 @@
  * `trapline race` has opened them (race/host/race_cpu_events.h states why), and this process has
  * copies of their descriptors. All processes of a run share them: a process that uses one owns it
  * for that time, by a word in the region. A trap becomes a plain SIGTRAP. The BPF program has
- * written its details into a map, by stack pointer. The gate tells the program which generation of
+ * written its details into a map, by stack pointer. The gate shows the program which generation of
  * events this process waits for, so a late signal is recognized as with events of the process
  * itself.
  */
@@ -39,9 +39,12 @@
 #define TRAPS_BYTES ((sizeof(struct race_traps) + 4095) / 4096 * 4096)
 /* A stall is over by then, no matter what became of its thread. */
 #define WATCH_LEFT_NS 11000000000u
-/* Who chose a breakpoint has gone another way. */
+/* The thread that chose a breakpoint has gone another way. */
 #define BREAK_LEFT_NS 2000000u
-/* Of one event in a tick of the scheduler: a hundred, where perf_event_max_sample_rate is as it was. */
+/*
+ * The limit for one event in a period of the scheduler: a hundred, where perf_event_max_sample_rate
+ * is as it was.
+ */
 #define STORM_TRAPS 64u
 
 /* There for good: a signal may be on its way when the search ends. */
@@ -133,7 +136,7 @@ void race_cpus_start(void)
 
 void race_cpu_event(struct trapline_event *ev, enum race_cpu_event which)
 {
-	ev->mechanism = TRAPLINE_BY_BPF; /* what tells the thread */
+	ev->mechanism = TRAPLINE_BY_BPF; /* what informs the thread */
 	ev->attr = race.region->settings.cpu_attr;
 	if (which == RACE_CPU_BREAK)
 		ev->attr.bp_type = HW_BREAKPOINT_X;
@@ -188,9 +191,9 @@ TRAP_PATH static void cpus_give(uint32_t which)
 }
 
 /*
- * After the event is on: what traps before it is known here is no hit, and has been done before the
- * old value is read. An exception orders the access before the look at the gate, and Trapline's
- * next system call this store before that read.
+ * After the event is on: what traps before it is known here is not a hit, and has been done before
+ * the old value is read. An exception orders the access before the inspection of the gate, and
+ * Trapline's next system call this store before that read.
  */
 TRAP_PATH static void await(const struct trapline_event *ev, uint32_t which)
 {
@@ -266,7 +269,7 @@ TRAP_PATH static int cpus_count_traps(const struct race_slot *slot, uint64_t *tr
 }
 
 /*
- * Too many, of others or of reads, and the kernel lets some go by; or another process took it from
+ * Too many, of others or of reads, and the kernel drops some; or another process took it from
  * Trapline.
  */
 TRAP_PATH static int may_have_missed(const struct race_slot *slot)
@@ -285,7 +288,7 @@ TRAP_PATH static uint64_t no_births(void)
 
 /* ---- the breakpoint ---- */
 
-/* Another process may have it by now, since no thread reached where we had put it. */
+/* Another process may have it by now, since no thread reached the address. */
 TRAP_PATH static void put_away(struct trapline_event *ev)
 {
 	race_cpu_await_nothing(RACE_CPU_BREAK);

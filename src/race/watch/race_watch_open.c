@@ -37,7 +37,7 @@
 #define TRAP_NS 10000u /* of one trap, where it could not be measured */
 /* Beside the watch of the CPUs: with more threads, to open one in each of them takes too long. */
 #define THREADS_FEW RACE_AGAIN_THREADS
-#define THREADS_MORE 256u /* created while we arm the others */
+#define THREADS_MORE 256u /* created while the others are armed */
 #define THREADS_MOST 16384u
 
 /* In all threads; the next slot. */
@@ -64,8 +64,8 @@ static int open_watch(const struct race_watch_ops *ops)
 }
 
 /*
- * There is one watch of the CPUs for all processes. Threads that are held at the same time cost the
- * program no more than one of them, so those of few threads have watches of their own as well.
+ * There is one watch of the CPUs for all processes. Threads that are stalled at the same time cost
+ * the program no more than one of them, so those of few threads have watches of their own as well.
  */
 static void open_watches_beside(void)
 {
@@ -160,7 +160,7 @@ static int open_break_of_cpus(void)
 	return 0;
 }
 
-/* Of all threads: only where they will inherit it, see race_aim.c. */
+/* A watch of all threads: only where they will inherit it, see race_aim.c. */
 static int prepare_shared_aim(void)
 {
 	struct race_aim *aim = &race.shared_aim;
@@ -230,8 +230,8 @@ static int is_trap_blocked(void)
 }
 
 /*
- * The cost of one trap here, and whether a breakpoint can be had at all. In a thread that is held
- * from outside no signal comes: then the command has measured it.
+ * The cost of one trap here, and whether a breakpoint can be had at all. In a thread that is
+ * stopped from outside no signal comes: then the command has measured it.
  */
 static int measure_trap(void)
 {
@@ -254,7 +254,7 @@ static int measure_trap(void)
 	return err;
 }
 
-/* One register is for the breakpoint: another program may hold one, too. */
+/* One register is for the breakpoint: another program may use one, too. */
 static int prepare_break(void)
 {
 	int err = measure_trap();
@@ -268,7 +268,7 @@ static int prepare_break(void)
 		race.process->watches = race.slot_count;
 		err = measure_trap();
 	}
-	/* Creation of threads is told of only where we were there before all of them. */
+	/* Creation of threads is reported only where the event was there before all of them. */
 	return err || race.flags & RACE_IS_LATE ? err : way->open_shared();
 }
 
@@ -280,8 +280,8 @@ static int open_breaks(void)
 }
 
 /*
- * Below Trapline's descriptors all are the program's: none of them may run short while we open
- * Trapline's.
+ * Below Trapline's descriptors all are the program's: it may not run short of them while Trapline
+ * opens its own.
  */
 int race_watch_have_descriptors(void)
 {
