@@ -14,7 +14,7 @@
 
 static struct run *const tools[] = {
 	&agent_race, &agent_race_end, &agent_throttle, &agent_throttle_again,
-	&agent_flow, &agent_probe,    &agent_patch,
+	&agent_flow, &agent_probe,    &agent_patch,    &agent_patch_go,
 };
 
 #define TOOLS (sizeof(tools) / sizeof(tools[0]))

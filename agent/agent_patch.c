@@ -13,7 +13,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -34,14 +33,16 @@
 #include "guest/late_calls.h"
 #include "guest/moved.h"
 #include "guest/name.h"
+#include "guest/own_table.h"
 #include "guest/own_thread.h"
 #include "guest/share.h"
 #include "guest/signals.h"
 #include "record/patch_region.h"
 
-/* Numbers below are those that programs take, and close. */
-#define LOWEST_DESCRIPTOR 500
+#define GO_STEP_NS 1000000
+#define GO_STEPS 10000 /* 10 s */
 #define LOOK_NS 1000000
+#define WAIT_STACK_BYTES (16u << 10)
 #define STACK_BYTES (8u << 20) /* constructors and hooks of a patch run there */
 
 /* A patch that is in force. */
@@ -537,6 +538,18 @@ static void serve(struct request *q)
 	atomic_set(&r->state, err ? PATCH_HAS_FAILED : PATCH_IS_DONE);
 }
 
+/* And another may come. */
+static void drop(struct request *q)
+{
+	if (q->object >= 0)
+		sys_close(q->object);
+	if (q->region)
+		memory_unmap(q->region, sizeof(*q->region));
+	free(q);
+	atomic_set(&worker, 0);
+	own_table_end();
+}
+
 static void *work(void *arg)
 {
 	struct request *q = arg;
@@ -546,11 +559,7 @@ static void *work(void *arg)
 	if (signals_have_trap() || has_kept(has_traps) || has_kept(is_of_libraries))
 		stay_open();
 	serve(q);
-	if (q->object >= 0)
-		sys_close(q->object);
-	memory_unmap(q->region, sizeof(*q->region));
-	free(q);
-	atomic_set(&worker, 0);
+	drop(q);
 	own_thread_shuts();
 	return NULL;
 }
@@ -565,14 +574,15 @@ static bool take_table(void)
 	       (before != process && atomic_cas(&worker, &before, process));
 }
 
-static int begin_work(struct request *q)
+static int start_thread(size_t stack_bytes, void *(*run)(void *), struct request *q)
 {
 	own_thread_create create = (own_thread_create)dlsym(RTLD_NEXT, "pthread_create");
 
 	own_thread_prepare();
-	return create ? own_thread_start(create, STACK_BYTES, work, q) : -EAGAIN;
+	return create ? own_thread_start(create, stack_bytes, run, q) : -EAGAIN;
 }
 
+/* The object is in the table too: the loader reads it there, and opens nothing else of ours. */
 static int open_request(const char *files, struct request *q)
 {
 	const char *comma = strchr(files, ',');
@@ -582,38 +592,72 @@ static int open_request(const char *files, struct request *q)
 	if (!q->region)
 		return -EPROTO;
 	if (comma)
-		q->object =
-			(int)sys3(SYS_fcntl, atoi(comma + 1), F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
-	/* The limit of the process may be lower. */
-	if (comma && q->object < 0)
-		q->object = (int)sys3(SYS_fcntl, atoi(comma + 1), F_DUPFD_CLOEXEC, 3);
+		q->object = own_table_take(atoi(comma + 1));
 	return comma && q->object < 0 ? q->object : 0;
 }
 
+/* ---- the two calls of a request ---- */
+
+static struct request *waiting; /* for the second */
+
+static struct request *take_waiting(struct request *q)
+{
+	return q && atomic_cas(&waiting, &q, (struct request *)NULL) ? q : NULL;
+}
+
+/* The command may be killed between them. */
+static void *wait_for_go(void *arg)
+{
+	const struct timespec step = { 0, GO_STEP_NS };
+	struct request *q = arg;
+
+	own_thread_begins();
+	for (int i = 0; i < GO_STEPS && atomic_get(&waiting) == q; i++)
+		sys_nap(&step);
+	q = take_waiting(q);
+	if (q)
+		drop(q);
+	return NULL;
+}
+
 /*
- * "fd:N,M": the region, and the object if one is applied. 0: the answer will be in the region; -EBUSY:
- * another request is at work; or another -errno.
+ * "fd:N,M": the region, and the object if one is applied. These are of the calling thread alone. 0; -EBUSY: another
+ * request is at work; or another -errno.
  */
 static int patch_call(const char *files)
 {
-	struct request *q = calloc(1, sizeof(*q));
-	int err = q ? open_request(files, q) : -ENOMEM;
-
+	if (!take_table())
+		return -EBUSY;
+	int err = own_table_begin();
+	struct request *q = err ? NULL : calloc(1, sizeof(*q));
+	if (!q) {
+		if (!err)
+			own_table_end();
+		atomic_set(&worker, 0);
+		return err ? err : -ENOMEM;
+	}
+	err = open_request(files, q);
+	atomic_set(&waiting, q);
 	if (!err)
-		err = take_table() ? 0 : -EBUSY;
-	if (!err) {
-		err = begin_work(q);
-		if (err)
-			atomic_set(&worker, 0);
-	}
-	if (err && q) {
-		if (q->region)
-			memory_unmap(q->region, sizeof(*q->region));
-		if (q->object >= 0)
-			sys_close(q->object);
-		free(q);
-	}
+		err = start_thread(WAIT_STACK_BYTES, wait_for_go, q);
+	if (err && take_waiting(q))
+		drop(q);
 	return err;
 }
 
+/* In a thread of the program: what the new code opens as it is loaded is in the table of the program. */
+static int patch_go(const char *text)
+{
+	struct request *q = take_waiting(atomic_get(&waiting));
+
+	(void)text;
+	if (!q)
+		return -ECANCELED;
+	const int err = start_thread(STACK_BYTES, work, q);
+	if (err)
+		drop(q);
+	return err;
+}
+
+struct run agent_patch_go = { .option = "patch-go=", .call = patch_go };
 struct run agent_patch = { .option = "patch=", .call = patch_call };

@@ -429,7 +429,11 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 	} else {
 		err = load_by_loader(in, t, object, is_own, &entry);
 	}
-	return err || is_own ? err : call_function(in, t, entry);
+	if (!err && !is_own)
+		err = call_function(in, t, entry);
+	if (!err && in->shared && in->shared->then && !*in->result)
+		err = call_with(in, t, entry, in->shared->then);
+	return err;
 }
 
 /*

@@ -36,6 +36,8 @@ struct inject_shared {
 	 * of the target uses a descriptor of theirs.
 	 */
 	bool has_own_files;
+	/* The argument of a second call if the first returned 0: in the stopped thread itself. NULL: none. */
+	const char *then;
 };
 
 /*

@@ -309,6 +309,7 @@ static int call_agent(const char *agent, pid_t pid, const char *option,
 		.object_name = share ? share->object_name : NULL,
 		.object_fd = share ? share->object_fd : -1,
 		.has_own_files = share && share->has_own_files,
+		.then = share ? share->then : NULL,
 	};
 	char text[64];
 

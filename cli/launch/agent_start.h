@@ -74,6 +74,7 @@ struct agent_share {
 	const char *object_name; /* of a second file (inject.h); NULL: none */
 	int object_fd;
 	bool has_own_files; /* see inject.h */
+	const char *then;   /* the same */
 	/* Not NULL: opened again, and locked: the process notices when that ends (flock(2)). */
 	int *lock_fd;
 };

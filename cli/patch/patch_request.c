@@ -98,6 +98,8 @@ static int request_call(struct asked *a, const struct patch_plan *plan)
 		.data_fd = a->memory.data_fd,
 		.object_name = plan ? patch_object_name(plan->object) : NULL,
 		.object_fd = plan ? patch_object_fd(plan->object) : -1,
+		.has_own_files = true,
+		.then = "patch-go=",
 	};
 	int result = 0;
 

@@ -17,9 +17,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/own_fd.h"
 #include "base/sys.h"
+#include "guest/own_table.h"
 
 #define DESCRIPTORS "/proc/thread-self/fd/"
+#define OF_THREADS "/proc/self/task/" /* own_table_folder() */
 #define NAME_MAX_BYTES 128
 #define PATH_BYTES 256
 
@@ -50,12 +53,17 @@ static void shorten(char *name)
 		memmove(name, rest, strlen(rest) + 1);
 }
 
+static int begins_with(const char *name, const char *folder)
+{
+	return !strncmp(name, folder, strlen(folder));
+}
+
 static void mend(struct link_map *map)
 {
 	char name[NAME_MAX_BYTES];
 
 	shorten(map->l_name);
-	if (strncmp(map->l_name, DESCRIPTORS, strlen(DESCRIPTORS)) != 0)
+	if (!begins_with(map->l_name, DESCRIPTORS) && !begins_with(map->l_name, OF_THREADS))
 		return;
 	long n = sys4(SYS_readlinkat, AT_FDCWD, map->l_name, name, sizeof(name) - 1);
 	if (n <= 0)
@@ -82,12 +90,16 @@ __attribute__((constructor)) static void mend_own(void)
 static void make_path(int fd, char path[PATH_BYTES])
 {
 	uint64_t bits = clock_now_ns();
-	char *at = stpcpy(path, "/proc/thread-self/fd");
+	char folder[64] = DESCRIPTORS;
+
+	if (fd >= OWN_FD_FAR)
+		own_table_folder(folder, sizeof(folder));
+	char *at = stpcpy(path, folder);
 
 	/* These parts have no meaning in a path. */
 	for (int i = 0; i < 80; i++)
 		at = stpcpy(at, i < 64 && bits >> i & 1 ? "/." : "/");
-	snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", fd);
+	snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", fd & ~OWN_FD_FAR);
 }
 
 struct link_map *name_load(int fd, const char **why)

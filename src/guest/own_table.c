@@ -380,3 +380,8 @@ int own_table_take(int fd)
 	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t)path,
 			   O_RDWR | O_NONBLOCK | O_CLOEXEC, 0, 0);
 }
+
+void own_table_folder(char *path, size_t bytes)
+{
+	snprintf(path, bytes, "/proc/self/task/%d/fd", table.server);
+}

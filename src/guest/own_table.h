@@ -37,6 +37,8 @@ void own_table_leave(void);
  * uses the number. Or -errno.
  */
 int own_table_take(int fd);
+/* The folder in /proc with the descriptors of the table, for a thread that has another one. */
+void own_table_folder(char *path, size_t bytes);
 /* The calling thread has another table than the program: what it opens for itself stays there. 0: it has not. */
 void own_table_spare(int is_spared);
 
