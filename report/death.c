@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "report/dwarf/symbols.h"
-#include "report/race/race_report.h"
+#include "report/finding/finding_place.h"
 #include "report/run/run_text.h"
 #include "report/safe/clean.h"
 #include "report/sarif.h"
@@ -103,20 +103,20 @@ const struct run_frame *death_frame(const struct death *d)
 void death_name(struct death *d)
 {
 	const struct run_frame *frame = death_frame(d);
-	uint64_t hash = race_hash_text(HASH_START, "death");
+	uint64_t hash = finding_hash(HASH_START, "death");
 	char text[32];
 
 	death_signal_name(d->signal, text, sizeof(text));
-	hash = race_hash_text(hash, text);
+	hash = finding_hash(hash, text);
 	if (frame && frame->place.module)
-		hash = race_hash_text(hash, frame->place.module);
+		hash = finding_hash(hash, frame->place.module);
 	if (frame && frame->place.function) {
-		hash = race_hash_text(hash, frame->place.function);
+		hash = finding_hash(hash, frame->place.function);
 	} else if (frame) {
 		snprintf(text, sizeof(text), "%" PRIx64, frame->place.module_offset);
-		hash = race_hash_text(hash, text);
+		hash = finding_hash(hash, text);
 	}
-	snprintf(d->fingerprint, sizeof(d->fingerprint), "%016" PRIx64, hash);
+	finding_fingerprint(hash, d->fingerprint);
 }
 
 /* ---- text ---- */
@@ -170,41 +170,47 @@ void death_print_text(const struct death *d, bool has_color, FILE *f)
 
 /* ---- JSON ---- */
 
-static json_t *name_or_null(const char *text)
+static void add_death_moment(const struct death *d, json_t *j)
 {
-	return run_json_text(text && *text ? text : NULL);
-}
+	const struct run_frame *frame = death_frame(d);
+	const struct run_frame *top = d->frame_count ? &d->frames[0] : NULL;
+	const struct finding_moment moment = {
+		.tid = d->tid,
+		.thread = d->thread,
+		.time_ns = d->time_ns,
+		.function = frame ? frame->place.function : NULL,
+		.place = frame ? &frame->place : NULL,
+		.via = frame != top ? top->place.function : NULL,
+		.frames = d->frames,
+		.frame_count = d->frame_count,
+	};
 
-static json_t *number_or_null(int64_t number)
-{
-	return number ? json_integer(number) : json_null();
+	finding_json_moment(j, &moment);
 }
 
 void death_print_json(const struct death *d, FILE *f)
 {
-	const struct run_frame *frame = death_frame(d);
-	json_t *j = json_object();
 	char signal[32];
 	const char *text;
+	const struct finding head = {
+		.type = "death",
+		.kind = signal,
+		.fingerprint = d->fingerprint,
+		.count = d->count,
+		.pid = d->pid,
+		.time_ns = d->time_ns,
+	};
 
 	death_signal_name(d->signal, signal, sizeof(signal));
-	json_object_set_new(j, "type", json_string("death"));
-	json_object_set_new(j, "signal", json_string(signal));
-	json_object_set_new(j, "code", name_or_null(name_of_code(d->signal, d->code, &text)));
+	json_t *j = finding_json(&head);
+	json_t *first = json_object();
+	add_death_moment(d, first);
+	json_object_set_new(j, "first", first);
 	json_object_set_new(j, "address", d->has_address ? run_json_hex(d->address) : json_null());
-	json_object_set_new(j, "pid", json_integer(d->pid));
-	json_object_set_new(j, "tid", number_or_null(d->tid));
-	json_object_set_new(j, "thread", name_or_null(d->thread));
-	json_object_set_new(j, "time_ns", number_or_null((int64_t)d->time_ns));
-	json_object_set_new(j, "sender", number_or_null(d->sender));
-	json_object_set_new(j, "sender_name", name_or_null(d->sender_name));
-	json_object_set_new(j, "function", name_or_null(frame ? frame->place.function : NULL));
-	json_object_set_new(j, "file", name_or_null(frame ? frame->place.file : NULL));
-	json_object_set_new(j, "line", number_or_null(frame ? frame->place.line : 0));
-	json_object_set_new(j, "stack", run_jsonl_frames(d->frames, d->frame_count));
-	json_object_set_new(j, "why", name_or_null(d->why));
-	json_object_set_new(j, "count", json_integer((json_int_t)d->count));
-	json_object_set_new(j, "fingerprint", name_or_null(d->fingerprint));
+	json_object_set_new(j, "code", finding_json_text(name_of_code(d->signal, d->code, &text)));
+	json_object_set_new(j, "sender", d->sender ? json_integer(d->sender) : json_null());
+	json_object_set_new(j, "sender_name", finding_json_text(d->sender_name));
+	json_object_set_new(j, "why", finding_json_text(d->why));
 	run_jsonl_line(f, j);
 }
 
@@ -273,14 +279,15 @@ static void read_frame(const json_t *j, struct run_frame *f)
 
 bool death_read_json(const json_t *j, struct death *out)
 {
-	const json_t *stack = json_object_get(j, "stack");
+	const json_t *first = json_object_get(j, "first");
+	const json_t *stack = json_object_get(first, "stack");
 	const char *type = json_string_value(json_object_get(j, "type"));
-	int signal = signal_of(json_string_value(json_object_get(j, "signal")));
+	int signal = signal_of(json_string_value(json_object_get(j, "kind")));
 
 	if (!type || strcmp(type, "death") != 0 || !signal)
 		return false;
 	*out = (struct death){ .pid = (pid_t)number_of(j, "pid"),
-			       .tid = (pid_t)number_of(j, "tid"),
+			       .tid = (pid_t)number_of(first, "tid"),
 			       .time_ns = (uint64_t)number_of(j, "time_ns"),
 			       .signal = signal,
 			       .code = code_of(signal, text_of(j, "code")),
@@ -288,7 +295,7 @@ bool death_read_json(const json_t *j, struct death *out)
 			       .address = (uint64_t)number_of(j, "address"),
 			       .sender = (pid_t)number_of(j, "sender"),
 			       .count = (uint64_t)number_of(j, "count") };
-	copy_text(j, "thread", out->thread, sizeof(out->thread));
+	copy_text(first, "thread", out->thread, sizeof(out->thread));
 	copy_text(j, "sender_name", out->sender_name, sizeof(out->sender_name));
 	copy_text(j, "why", out->why, sizeof(out->why));
 	copy_text(j, "fingerprint", out->fingerprint, sizeof(out->fingerprint));

@@ -1,39 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_json.c - flows as JSON lines, and in the page that flows.js fills. */
+#include "report/finding/finding_json.h"
 #include "report/flow/flow_report.h"
 #include "report/page/page.h"
 
 #define PATH_MAX_STEPS 64
 
-static json_t *flow_number(uint64_t value)
-{
-	return value <= INT64_MAX ? json_integer((json_int_t)value) : run_json_hex(value);
-}
-
-static void set_place(json_t *j, const char *function, const struct place *p)
-{
-	json_object_set_new(j, "function", run_json_text(function[0] ? function : NULL));
-	json_object_set_new(j, "file", run_json_text(p->file));
-	json_object_set_new(j, "line", p->line ? json_integer(p->line) : json_null());
-}
-
-static void set_where(json_t *j, const struct flow_where *w)
-{
-	set_place(j, w->function, &w->place);
-	json_object_set_new(j, "caller", run_json_text(w->caller[0] ? w->caller : NULL));
-	if (w->caller[0]) {
-		json_object_set_new(j, "caller_file", run_json_text(w->caller_place.file));
-		json_object_set_new(j, "caller_line",
-				    w->caller_place.line ? json_integer(w->caller_place.line) :
-							   json_null());
-	}
-}
-
-static json_t *stack_of(struct flow_report *r, const struct flow_stack *stack)
+static void add_moment(struct flow_report *r, const struct flow_stack *stack,
+		       const struct flow_where *w, uint64_t time_ns, json_t *j)
 {
 	struct run_frame frames[FLOW_STACK_MAX];
+	const bool has_caller = w->caller[0] != '\0';
+	const struct finding_moment moment = {
+		.tid = stack->tid,
+		.time_ns = time_ns,
+		.function = has_caller ? w->caller : w->function,
+		.place = has_caller ? &w->caller_place : &w->place,
+		.via = has_caller ? w->function : NULL,
+		.frames = frames,
+		.frame_count = flow_report_frames(r, stack, frames),
+	};
 
-	return run_jsonl_frames(frames, flow_report_frames(r, stack, frames));
+	finding_json_moment(j, &moment);
 }
 
 static json_t *from_of(struct flow_report *r, uint32_t number)
@@ -47,17 +35,15 @@ static json_t *from_of(struct flow_report *r, uint32_t number)
 	json_object_set_new(j, "origin", json_string(flow_origin_names[s->origin]));
 	json_object_set_new(j, "name", run_json_text(s->name));
 	json_object_set_new(j, "fd", s->fd >= 0 ? json_integer(s->fd) : json_null());
-	json_object_set_new(j, "path", run_json_text(s->path[0] ? s->path : NULL));
-	json_object_set_new(j, "bytes", flow_number(s->bytes));
-	json_object_set_new(j, "offset", flow_number(s->offset));
+	json_object_set_new(j, "path", finding_json_text(s->path));
+	json_object_set_new(j, "bytes", run_json_count(s->bytes));
+	json_object_set_new(j, "offset", run_json_count(s->offset));
 	json_object_set_new(j, "pid", json_integer(s->pid));
-	json_object_set_new(j, "tid", json_integer(s->stack.tid));
-	set_where(j, &where);
-	json_object_set_new(j, "stack", stack_of(r, &s->stack));
+	add_moment(r, &s->stack, &where, s->time_ns, j);
 	return j;
 }
 
-static json_t *path_of_record(struct flow_report *r, const struct flow_record *record)
+static json_t *steps_of(struct flow_report *r, const struct flow_record *record)
 {
 	uint32_t path[PATH_MAX_STEPS];
 	const uint32_t n = flow_report_path(r, record->step, path, PATH_MAX_STEPS);
@@ -71,53 +57,61 @@ static json_t *path_of_record(struct flow_report *r, const struct flow_record *r
 		flow_report_where(r, &s->stack, &where);
 		json_object_set_new(j, "step", json_integer(path[i]));
 		json_object_set_new(j, "kind", json_string(s->grade ? "computed" : "copy"));
-		set_where(j, &where);
-		json_object_set_new(j, "stack", stack_of(r, &s->stack));
+		add_moment(r, &s->stack, &where, 0, j);
 		json_array_append_new(list, j);
 	}
 	return list;
 }
 
+/* Memory that still has the bytes at the end; no thread passed them on. */
+static json_t *residue_of(const struct flow_record *record)
+{
+	json_t *j = json_object();
+
+	json_object_set_new(j, "memory", json_string(flow_memory_names[record->memory]));
+	json_object_set_new(j, "address", run_json_hex(record->address));
+	json_object_set_new(j, "block",
+			    record->block ?
+				    finding_json_block(record->block, record->block_size,
+						       (int64_t)(record->address - record->block),
+						       NULL, NULL) :
+				    json_null());
+	return j;
+}
+
 static json_t *to_of(struct flow_report *r, const struct flow_view *v)
 {
 	const struct flow_record *record = &v->record;
-	json_t *j = json_object();
 
-	if (record->kind == FLOW_RESIDUE) {
-		json_object_set_new(j, "memory", json_string(flow_memory_names[record->memory]));
-		json_object_set_new(j, "address", run_json_hex(record->address));
-		json_object_set_new(j, "block",
-				    record->block ? run_json_hex(record->block) : json_null());
-		json_object_set_new(j, "block_size",
-				    record->block ? flow_number(record->block_size) : json_null());
-		return j;
-	}
+	if (record->kind == FLOW_RESIDUE)
+		return residue_of(record);
+	json_t *j = json_object();
 	json_object_set_new(j, "name", run_json_text(record->name));
 	json_object_set_new(j, "fd", record->fd >= 0 ? json_integer(record->fd) : json_null());
-	json_object_set_new(j, "tid", json_integer(record->stack.tid));
 	json_object_set_new(j, "in_window", json_boolean(!record->was_native));
-	set_where(j, &v->where);
-	json_object_set_new(j, "stack", stack_of(r, &record->stack));
+	add_moment(r, &record->stack, &v->where, record->time_ns, j);
 	return j;
 }
 
 static json_t *flow_of(struct flow_report *r, const struct flow_view *v)
 {
-	static const char *const grades[FLOW_GRADES] = { "A", "B", "C" };
 	const struct flow_record *record = &v->record;
-	json_t *j = json_object();
+	const struct finding head = {
+		.type = "flow",
+		.kind = flow_kind_names[record->kind],
+		.grade = "ABC"[record->grade],
+		.fingerprint = v->fingerprint,
+		.count = record->count,
+		.pid = record->pid,
+		.time_ns = record->time_ns,
+	};
+	json_t *j = finding_json(&head);
 
-	json_object_set_new(j, "type", json_string("flow"));
 	json_object_set_new(j, "from", from_of(r, record->source));
 	json_object_set_new(j, "to", to_of(r, v));
-	json_object_set_new(j, "bytes", flow_number(record->bytes));
-	json_object_set_new(j, "offset", flow_number(record->offset));
-	json_object_set_new(j, "kind", json_string(flow_kind_names[record->kind]));
-	json_object_set_new(j, "grade", json_string(grades[record->grade]));
-	json_object_set_new(j, "path", path_of_record(r, record));
-	json_object_set_new(j, "pid", json_integer(record->pid));
-	json_object_set_new(j, "time_ns", flow_number(record->time_ns));
-	json_object_set_new(j, "count", flow_number(record->count));
+	json_object_set_new(j, "bytes", run_json_count(record->bytes));
+	json_object_set_new(j, "offset", run_json_count(record->offset));
+	json_object_set_new(j, "steps", steps_of(r, record));
 	return j;
 }
 
@@ -130,12 +124,12 @@ static json_t *summary_of(struct flow_report *r)
 	flow_report_totals(r, &totals);
 	for (int i = 0; i < FLOW_COUNTERS; i++)
 		json_object_set_new(counters, flow_counter_names[i],
-				    flow_number(totals.counters[i]));
+				    run_json_count(totals.counters[i]));
 	json_object_set_new(j, "type", json_string("summary"));
-	json_object_set_new(j, "flows", flow_number(totals.flows));
-	json_object_set_new(j, "residues", flow_number(totals.residues));
-	json_object_set_new(j, "sources", flow_number(totals.sources));
-	json_object_set_new(j, "unfinished", flow_number(totals.unfinished));
+	json_object_set_new(j, "flows", run_json_count(totals.flows));
+	json_object_set_new(j, "residues", run_json_count(totals.residues));
+	json_object_set_new(j, "sources", run_json_count(totals.sources));
+	json_object_set_new(j, "unfinished", run_json_count(totals.unfinished));
 	json_object_set_new(j, "counters", counters);
 	return j;
 }

@@ -53,13 +53,20 @@ static size_t name_in(const json_t *j, const char *name, const char *const *name
 	return i;
 }
 
-static void place_in(const json_t *j, const char *file, const char *line, struct place *out)
-{
-	*out = (struct place){ .file = json_string_value(json_object_get(j, file)),
-			       .line = (int)json_integer_value(json_object_get(j, line)) };
-}
-
 /* ---- locations ---- */
+
+static void where_in(const json_t *j, struct flow_where *w)
+{
+	const bool has_caller = json_is_string(json_object_get(j, "via"));
+	struct place *p = has_caller ? &w->caller_place : &w->place;
+
+	text_in(j, has_caller ? "via" : "function", w->function, sizeof(w->function));
+	if (has_caller)
+		text_in(j, "function", w->caller, sizeof(w->caller));
+	*p = (struct place){ .module = json_string_value(json_object_get(j, "module")),
+			     .file = json_string_value(json_object_get(j, "file")),
+			     .line = (int)json_integer_value(json_object_get(j, "line")) };
+}
 
 static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *stack)
 {
@@ -84,17 +91,15 @@ static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *
 	*stack = (struct flow_stack){ .count = 1,
 				      .tid = (int32_t)number_in(j, "tid"),
 				      .frames = { r->known_count++ } };
-	text_in(j, "function", k->where.function, sizeof(k->where.function));
-	text_in(j, "caller", k->where.caller, sizeof(k->where.caller));
-	place_in(j, "file", "line", &k->where.place);
-	place_in(j, "caller_file", "caller_line", &k->where.caller_place);
+	where_in(j, &k->where);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *frame = json_array_get(frames, i);
 		struct run_frame *f = &k->frames[i];
 
 		f->ip = number_in(frame, "ip");
 		f->is_inlined = json_is_true(json_object_get(frame, "inlined"));
-		place_in(frame, "file", "line", &f->place);
+		f->place.file = json_string_value(json_object_get(frame, "file"));
+		f->place.line = (int)json_integer_value(json_object_get(frame, "line"));
 		f->place.function = json_string_value(json_object_get(frame, "function"));
 		f->place.offset = number_in(frame, "offset");
 		f->place.module = json_string_value(json_object_get(frame, "module"));
@@ -122,6 +127,7 @@ static int read_source(struct flow_report *r, const json_t *from, uint32_t *numb
 	s->fd = fd_in(from);
 	s->bytes = number_in(from, "bytes");
 	s->offset = number_in(from, "offset");
+	s->time_ns = number_in(from, "time_ns");
 	text_in(from, "name", s->name, sizeof(s->name));
 	text_in(from, "path", s->path, sizeof(s->path));
 	if (*number >= r->source_end)
@@ -181,8 +187,8 @@ static int read_record(const json_t *j, struct flow_record *record)
 	record->bytes = number_in(j, "bytes");
 	record->offset = number_in(j, "offset");
 	record->address = number_in(to, "address");
-	record->block = number_in(to, "block");
-	record->block_size = number_in(to, "block_size");
+	record->block = number_in(json_object_get(to, "block"), "address");
+	record->block_size = number_in(json_object_get(to, "block"), "size");
 	text_in(to, "name", record->name, sizeof(record->name));
 	return 0;
 }
@@ -199,13 +205,14 @@ static int read_flow(struct flow_report *r, const json_t *j)
 	memset(v, 0, sizeof(*v));
 	int err = read_source(r, json_object_get(j, "from"), &v->record.source);
 	if (!err)
-		err = read_path(r, json_object_get(j, "path"), v->record.source, &v->record.step);
+		err = read_path(r, json_object_get(j, "steps"), v->record.source, &v->record.step);
 	if (!err)
 		err = read_record(j, &v->record);
 	if (!err)
 		err = add_known(r, json_object_get(j, "to"), &v->record.stack);
 	if (err)
 		return err;
+	text_in(j, "fingerprint", v->fingerprint, sizeof(v->fingerprint));
 	v->where = r->known[v->record.stack.frames[0]].where;
 	r->count++;
 	return 0;

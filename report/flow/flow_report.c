@@ -2,8 +2,8 @@
 /* flow_report.c - see flow_report.h. */
 #include "report/flow/flow_report_priv.h"
 
-#include "report/files/file_places.h"
 #include "report/files/headline.h"
+#include "report/finding/finding_place.h"
 #include "report/safe/clean.h"
 #include "report/suppress/suppress.h"
 
@@ -165,6 +165,33 @@ static void name_as_called(struct flow_report *r, struct flow_record *record)
 	}
 }
 
+static uint64_t hash_where(uint64_t hash, const struct flow_where *w)
+{
+	const bool has_caller = w->caller[0] != '\0';
+	struct finding_place p = { .place = has_caller ? w->caller_place : w->place };
+
+	if (p.place.function)
+		snprintf(p.function, sizeof(p.function), "%s",
+			 has_caller ? w->caller : w->function);
+	return finding_hash_place(finding_hash(hash, has_caller ? w->function : ""), &p);
+}
+
+static void name_flow(struct flow_report *r, struct flow_view *v)
+{
+	const struct flow_record *record = &v->record;
+	const struct flow_source *source = flow_report_source(r, record->source);
+	uint64_t hash = finding_hash(HASH_START, flow_kind_names[record->kind]);
+	struct flow_where from;
+
+	flow_report_where(r, &source->stack, &from);
+	hash = hash_where(finding_hash(hash, source->name), &from);
+	if (record->kind == FLOW_RESIDUE)
+		hash = finding_hash(hash, flow_memory_names[record->memory]);
+	else
+		hash = hash_where(finding_hash(hash, record->name), &v->where);
+	finding_fingerprint(hash, v->fingerprint);
+}
+
 int flow_report_open(const struct flow_region *region, struct flow_report **out)
 {
 	struct flow_report *r = calloc(1, sizeof(*r));
@@ -190,6 +217,7 @@ int flow_report_open(const struct flow_region *region, struct flow_report **out)
 	for (size_t i = 0; i < r->count; i++) {
 		name_as_called(r, &r->views[i].record);
 		flow_report_where(r, &r->views[i].record.stack, &r->views[i].where);
+		name_flow(r, &r->views[i]);
 	}
 	*out = r;
 	return 0;

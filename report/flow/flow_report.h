@@ -29,6 +29,7 @@ struct flow_where {
 struct flow_view {
 	struct flow_record record;
 	struct flow_where where;
+	char fingerprint[20]; /* of the source, what got the bytes, and both locations */
 };
 
 struct flow_totals {

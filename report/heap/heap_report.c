@@ -5,8 +5,6 @@
 #include "base/hash.h"
 #include "code/insn/insn.h"
 #include "report/files/file_places.h"
-#include "report/files/files.h"
-#include "report/files/headline.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
 
@@ -15,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAP_OBJECT "libtrapline-guard.so"
 #define VIEWS_MAX 4096u /* a view has some KiB */
 
 const char *const heap_kind_names[HEAP_KINDS] = {
@@ -127,56 +124,7 @@ bool heap_is_shown(const struct heap_view *v)
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out)
 {
-	struct place places[HEAP_INLINED];
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < m->frame_count; i++) {
-		size_t count = file_places_frames(r->places, m->frames[i], !is_access || i > 0,
-						  places, HEAP_INLINED);
-		/* What is between operator new and malloc() is Trapline's. */
-		if (places[0].module && !strcmp(places[0].module, HEAP_OBJECT))
-			continue;
-		for (size_t k = 0; k < count; k++)
-			out[n++] = (struct run_frame){
-				.ip = m->frames[i] & FILE_PLACE_MASK,
-				.place = places[k],
-				.is_inlined = k + 1 < count,
-			};
-	}
-	return n;
-}
-
-/* The function of a library that was called there, which a headline does not name. */
-static void heap_find_via(struct heap_report *r, const struct heap_moment *m, bool is_access,
-			  struct heap_place *out)
-{
-	struct place p;
-
-	for (uint32_t i = 0; i < m->frame_count; i++) {
-		file_places_find(r->places, m->frames[i], !is_access || i > 0, &p);
-		if (!symbols_is_system(p.module))
-			return;
-		snprintf(out->via, sizeof(out->via), "%s", p.function ? p.function : p.module);
-	}
-	out->via[0] = '\0';
-}
-
-static void heap_find_place(struct heap_report *r, const struct heap_moment *m, bool is_access,
-			    struct heap_place *out)
-{
-	struct headline h;
-
-	if (!m->frame_count)
-		return;
-	headline_find(r->places, m->frames, m->frame_count, is_access, &h);
-	heap_find_via(r, m, is_access, out);
-	out->at = m->frames[h.frame];
-	out->is_after = !is_access || h.frame > 0;
-	out->is_call = h.is_call;
-	out->place = h.place;
-	snprintf(out->function, sizeof(out->function), "%.*s",
-		 h.place.function ? (int)suppress_plain_length(h.place.function) : 0,
-		 h.place.function ? h.place.function : "");
+	return finding_frames(r->places, m->frames, m->frame_count, is_access, out, HEAP_STACK_MAX);
 }
 
 /* From the bytes of the instruction: the operand that the address is in. */
@@ -224,47 +172,29 @@ void heap_report_where(const struct heap_view *v, char *text, size_t n)
 			 r->address - r->block, r->block_size, plural(r->block_size));
 }
 
-void heap_report_source(struct heap_report *r, const struct heap_place *p, char *path, size_t n)
+void heap_report_module(const struct heap_report *r, const struct finding_place *p, char *path,
+			size_t n)
 {
-	uint64_t address;
-	struct symbols *s = p->at ? file_places_symbols(r->places, p->at, &address) : NULL;
-
 	*path = '\0';
-	if (s && !p->is_call && files_source(s, address - p->is_after, path, n))
-		return;
-	snprintf(path, n, "%s", p->place.file ? p->place.file : "");
+	if (p->at)
+		file_places_name(r->places, p->at, path, n);
+}
+
+void heap_report_source(struct heap_report *r, const struct finding_place *p, char *path, size_t n)
+{
+	finding_place_source(r->places, p, path, n);
 }
 
 /* ---- which error ---- */
 
-static uint64_t heap_hash(uint64_t hash, const char *text)
-{
-	return hash_add(hash_text(hash, text), 0);
-}
-
-/* The line counts from the function's first one: it stays when code above it changes. */
-static uint64_t hash_place(uint64_t hash, const struct heap_place *p)
-{
-	const struct place *at = &p->place;
-	const char *module = at->module ? at->module : "?";
-	char text[384];
-
-	if (p->function[0])
-		snprintf(text, sizeof(text), "%s:%s:%d", module, p->function,
-			 at->function_line && at->line ? at->line - at->function_line : 0);
-	else
-		snprintf(text, sizeof(text), "%s:@%" PRIx64, module, at->module_offset);
-	return heap_hash(hash, text);
-}
-
 static void name_error(struct heap_view *v)
 {
-	uint64_t hash = heap_hash(HASH_START, heap_kind_names[v->record.kind]);
+	uint64_t hash = finding_hash(HASH_START, heap_kind_names[v->record.kind]);
 
 	hash = hash_add(hash, v->record.memory);
-	hash = hash_place(hash, &v->first);
-	hash = hash_place(hash, &v->alloc);
-	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
+	hash = finding_hash_place(hash, &v->first);
+	hash = finding_hash_place(hash, &v->alloc);
+	finding_fingerprint(hash, v->fingerprint);
 }
 
 static void make_valid_moment(struct heap_moment *m)
@@ -360,11 +290,17 @@ static int append(struct heap_report *r, struct heap_view *v)
 	return 0;
 }
 
+static void place_of(struct heap_report *r, const struct heap_moment *m, bool is_access,
+		     struct finding_place *out)
+{
+	finding_place_find(r->places, m->frames, m->frame_count, is_access, out);
+}
+
 static void fill_view(struct heap_report *r, struct heap_view *v)
 {
-	heap_find_place(r, &v->record.first, v->record.ip != 0, &v->first);
-	heap_find_place(r, &v->record.alloc, false, &v->alloc);
-	heap_find_place(r, &v->record.freed, false, &v->freed);
+	place_of(r, &v->record.first, v->record.ip != 0, &v->first);
+	place_of(r, &v->record.alloc, false, &v->alloc);
+	place_of(r, &v->record.freed, false, &v->freed);
 	v->size = heap_access_size(&v->record);
 	name_error(v);
 }

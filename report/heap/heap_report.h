@@ -8,7 +8,7 @@
 #define HEAP_REPORT_H
 
 #include "record/heap_region.h"
-#include "report/dwarf/symbols.h"
+#include "report/finding/finding_place.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/sarif.h"
@@ -20,21 +20,11 @@
 #define HEAP_INLINED 16
 #define HEAP_STACK_MAX (HEAP_FRAMES * HEAP_INLINED)
 
-/* The location of an access, an allocation or a free in a report: headline.h has the rule. */
-struct heap_place {
-	uint64_t at;   /* 0: not known */
-	bool is_after; /* it is behind the instruction */
-	bool is_call;  /* of a function that is inlined there: the line is that of the call */
-	struct place place;
-	char function[256];
-	char via[64]; /* the function of libc that was called there; empty: none */
-};
-
 struct heap_view {
 	struct heap_record record;
-	struct heap_place first;
-	struct heap_place alloc;
-	struct heap_place freed;
+	struct finding_place first;
+	struct finding_place alloc;
+	struct finding_place freed;
 	uint64_t size; /* of the access; 0: not known */
 	char fingerprint[20];
 	uint64_t count; /* records */
@@ -67,8 +57,11 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 
+/* The path of the object that has the code of a location; empty: not known. */
+void heap_report_module(const struct heap_report *r, const struct finding_place *p, char *path,
+			size_t n);
 /* Where the source of a location is, with its folder; empty: not known. */
-void heap_report_source(struct heap_report *r, const struct heap_place *p, char *path, size_t n);
+void heap_report_source(struct heap_report *r, const struct finding_place *p, char *path, size_t n);
 
 extern const char *const heap_kind_names[HEAP_KINDS]; /* "use-after-free" */
 extern const char *const heap_access_names[3];	      /* "read" */

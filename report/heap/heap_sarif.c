@@ -47,7 +47,7 @@ static json_t *heap_rules(void)
 	return list;
 }
 
-static json_t *heap_location(struct heap_report *r, const struct heap_place *p, const char *text)
+static json_t *heap_location(struct heap_report *r, const struct finding_place *p, const char *text)
 {
 	char source[PATH_MAX] = "";
 
@@ -85,7 +85,7 @@ static json_t *heap_message(const struct heap_view *v)
 }
 
 static void add_moment(struct heap_report *r, const struct heap_moment *m,
-		       const struct heap_place *p, const char *what, json_t *related,
+		       const struct finding_place *p, const char *what, json_t *related,
 		       json_t *stacks)
 {
 	char text[160];
@@ -119,9 +119,9 @@ static void heap_add_policy(const struct heap_view *v, bool has_baseline, json_t
 static json_t *heap_result(struct heap_report *r, const struct heap_view *v, bool has_baseline)
 {
 	const struct heap_record *record = &v->record;
-	const struct heap_place *main = v->first.at ? &v->first :
-					v->freed.at ? &v->freed :
-						      &v->alloc;
+	const struct finding_place *main = v->first.at ? &v->first :
+					   v->freed.at ? &v->freed :
+							 &v->alloc;
 	const char grade[] = { "AB"[record->grade], '\0' };
 	json_t *related = json_array();
 	json_t *stacks = json_array();

@@ -37,7 +37,9 @@ static void print_moment(struct heap_report *r, const struct heap_moment *m, con
 static void print_head(const struct heap_view *v, bool has_color, FILE *f)
 {
 	const struct heap_record *r = &v->record;
-	const struct heap_place *in = v->first.at ? &v->first : v->freed.at ? &v->freed : &v->alloc;
+	const struct finding_place *in = v->first.at ? &v->first :
+					 v->freed.at ? &v->freed :
+						       &v->alloc;
 	char same[600];
 	char where[128];
 

@@ -81,19 +81,20 @@ static bool is_also(const json_t *also)
 	return !also || json_is_array(also);
 }
 
-/* As findings.js takes it. */
-static bool is_race(const json_t *j)
+static bool is_block(const json_t *block)
 {
-	return json_is_string(json_object_get(j, "grade")) && is_side(j, "first", false) &&
-	       is_side(j, "second", true) && is_side(j, "heap", true) &&
-	       is_also(json_object_get(j, "also"));
+	return !block || json_is_null(block) ||
+	       (json_is_object(block) && is_side(block, "allocated", true) &&
+		is_side(block, "freed", true));
 }
 
-static bool is_error(const json_t *j)
+/* As findings.js takes it: a race, or an error of the heap. */
+static bool is_finding(const json_t *j)
 {
 	return json_is_string(json_object_get(j, "grade")) &&
-	       json_is_string(json_object_get(j, "kind")) && is_side(j, "first", true) &&
-	       is_side(j, "alloc", true) && is_side(j, "free", true);
+	       json_is_string(json_object_get(j, "kind")) && is_side(j, "first", false) &&
+	       is_side(j, "second", true) && is_block(json_object_get(j, "block")) &&
+	       is_also(json_object_get(j, "also"));
 }
 
 static bool is_named_as_source(const char *file)
@@ -140,7 +141,7 @@ static json_t *lines_around(FILE *source, json_int_t line)
 static void add_source(struct findings *p, const json_t *side)
 {
 	const char *file = json_string_value(json_object_get(side, "file"));
-	const char *object = json_string_value(json_object_get(side, "path"));
+	const char *object = json_string_value(json_object_get(side, "module_path"));
 	json_int_t line = json_integer_value(json_object_get(side, "line"));
 	char key[4200];
 
@@ -158,7 +159,7 @@ static void add_source(struct findings *p, const json_t *side)
 
 static void add_found(struct findings *p, json_t *j, size_t bytes)
 {
-	static const char *const sides[] = { "first", "second", "alloc", "free" };
+	const json_t *block = json_object_get(j, "block");
 
 	p->total++;
 	p->bytes += bytes;
@@ -166,8 +167,10 @@ static void add_found(struct findings *p, json_t *j, size_t bytes)
 		json_decref(j);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
-		add_source(p, json_object_get(j, sides[i]));
+	add_source(p, json_object_get(j, "first"));
+	add_source(p, json_object_get(j, "second"));
+	add_source(p, json_object_get(block, "allocated"));
+	add_source(p, json_object_get(block, "freed"));
 	json_array_append_new(p->found, j);
 }
 
@@ -182,7 +185,7 @@ static bool add_line(struct findings *p, const char *text, size_t bytes)
 	/* One file is of one search. */
 	if (is_found && !p->kind[0])
 		snprintf(p->kind, sizeof(p->kind), "%s", type);
-	if (is_found && !strcmp(type, p->kind) && (type[0] == 'r' ? is_race(j) : is_error(j))) {
+	if (is_found && !strcmp(type, p->kind) && is_finding(j)) {
 		add_found(p, j, bytes);
 		return true;
 	}

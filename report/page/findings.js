@@ -40,18 +40,18 @@ function cardOf(f, i, title, small, facts, sides) {
 const bytes = n => `${n} byte${n === 1 ? "" : "s"}`;
 /* `3 bytes into a block of 64 bytes`. */
 function whereIn(error) {
-	const at = error.offset, size = error.block_size;
+	const block = error.block || {}, at = block.offset, size = block.size;
 	if (!Number.isFinite(at) || !Number.isFinite(size)) return error.address || "";
 	return (at < 0 ? bytes(-at) + " before " : at === size ? "directly after " :
 		at > size ? bytes(at - size) + " after " : bytes(at) + " into ") +
-		`a block of ${bytes(size)} at ${error.block}`;
+		`a block of ${bytes(size)} at ${block.address}`;
 }
 function errorCard(error, i) {
-	const what = error.access && error.access !== "none" ? error.access +
-		(error.size ? ` of ${bytes(error.size)}` : "") + (error.in_system_call ? " by a system call" : "") : "";
-	const sides = [["first", what || "found"], ["alloc", "allocated"], ["free", "freed"]].filter(([key]) => error[key]);
+	const first = error.first, block = error.block || {}, what = first.access ? first.access +
+		(error.size ? ` of ${bytes(error.size)}` : "") + (first.in_system_call ? " by a system call" : "") : "";
+	const sides = [[first.tid ? first : null, what || "found"], [block.allocated, "allocated"], [block.freed, "freed"]];
 	return cardOf(error, i, error.kind, what, [["memory", whereIn(error)]],
-		sides.map(([key, title]) => side(`${title} by ${threadOf(error[key])}`, error[key])));
+		sides.filter(([of]) => of).map(([of, title]) => side(`${title} by ${threadOf(of)}`, of)));
 }
 function raceCard(race, i) {
 	const facts = [["memory", [race.address, race.size ? `${race.size} bytes` : "", race.memory].filter(t => t).join(", ")],
@@ -59,10 +59,11 @@ function raceCard(race, i) {
 		["also", (race.also || []).length ? `${race.also.length} more pairs of lines of this variable: ` +
 			race.also.slice(0, 20).map(a => [a.first, a.second].map(s => `${base(s.file || "?")}:${s.line || "?"}`)
 				.join(" / ")).join(", ") + (race.also.length > 20 ? ", ..." : "") : ""]];
-	const heap = race.heap;
+	const block = race.block;
 	return cardOf(race, i, race.variable || race.address || "?", race.kind, facts,
 		[sideCard("first", race.first), sideCard("second", race.second),
-			...(heap ? [side(`the block: ${heap.size} bytes, allocated by ${threadOf(heap)}`, heap)] : [])]);
+			...(block && block.allocated ? [side(`the block: ${block.size} bytes, allocated by ${threadOf(block.allocated)}`,
+				block.allocated)] : [])]);
 }
 /* What the two kinds of page differ in. */
 const searches = {

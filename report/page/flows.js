@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flows.js - the page of `trapline flow`: for each source the tree of its copies, and who got them. */
 function flowPlace(p) {
-	const caller = p.caller ? [dim(" called in "), p.caller, p.caller_file ? dim(` ${base(p.caller_file)}:${p.caller_line}`) : ""] :
-		[p.file ? dim(` ${base(p.file)}:${p.line}`) : ""];
-	return node("span", { class: "mono" }, p.function || "?", ...caller);
+	return node("span", { class: "mono" }, ...(p.via ? [p.via, dim(" called in ")] : []), p.function || "?",
+		p.file ? dim(` ${base(p.file)}:${p.line}`) : "");
 }
 function flowStack(p) {
 	if (!p.stack || !p.stack.length) return null;
@@ -12,7 +11,7 @@ function flowStack(p) {
 function flowEnd(f) {
 	const to = f.to, parts = [count(f.bytes, "byte")];
 	if (f.kind === "residue")
-		parts.push(`at ${to.address}`, to.block ? `block ${to.block} of ${count(to.block_size, "byte")}` : `in ${to.memory}`);
+		parts.push(`at ${to.address}`, to.block ? `block ${to.block.address} of ${count(to.block.size, "byte")}` : `in ${to.memory}`);
 	else if (to.fd !== null && to.fd !== undefined)
 		parts.push(`to descriptor ${to.fd}`);
 	if (f.count > 1) parts.push(`${f.count.toLocaleString("en")} times`);
@@ -29,7 +28,7 @@ function flowSource(flows) {
 	const from = flows[0].from, root = { ends: [], steps: new Map() };
 	for (const f of flows) {
 		let at = root;
-		for (const step of f.path) {
+		for (const step of f.steps) {
 			if (!at.steps.has(step.step)) at.steps.set(step.step, { place: step, ends: [], steps: new Map() });
 			at = at.steps.get(step.step);
 		}

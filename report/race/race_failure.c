@@ -2,7 +2,7 @@
 /* race_failure.c - see race_failure.h. */
 #include "report/race/race_failure.h"
 
-#include "base/hash.h"
+#include "report/finding/finding_place.h"
 #include "report/plural.h"
 #include "report/race/race_baseline.h"
 #include "report/race/race_json.h"
@@ -45,19 +45,19 @@ static bool copy_row(const struct race_last_stall *row, uint64_t run, struct rac
 
 static void name_failure(struct race_failure *failure)
 {
-	uint64_t hash = race_hash_text(HASH_START, failure->outcome);
+	uint64_t hash = finding_hash(HASH_START, failure->outcome);
 
-	hash = race_hash_text(hash, failure->stall.fingerprint);
-	snprintf(failure->fingerprint, sizeof(failure->fingerprint), "%016" PRIx64, hash);
+	hash = finding_hash(hash, failure->stall.fingerprint);
+	finding_fingerprint(hash, failure->fingerprint);
 }
 
 void race_failure_name(struct race_failure *failure, const char *program)
 {
-	uint64_t hash = race_hash_text(HASH_START, "failure");
+	uint64_t hash = finding_hash(HASH_START, "failure");
 
-	hash = race_hash_text(hash, program);
-	hash = race_hash_text(hash, failure->outcome);
-	snprintf(failure->known_as, sizeof(failure->known_as), "%016" PRIx64, hash);
+	hash = finding_hash(hash, program);
+	hash = finding_hash(hash, failure->outcome);
+	finding_fingerprint(hash, failure->known_as);
 }
 
 /* A program that fails so by itself shows nothing new. */
@@ -207,13 +207,18 @@ static json_t *stall_of(struct race_report *r, const struct race_failure *failur
 void race_failure_json(struct race_report *r, const struct race_failures *all,
 		       const struct race_failure *failure, FILE *f)
 {
-	json_t *j = json_object();
+	const struct finding head = {
+		.type = "failure",
+		.kind = failure->outcome,
+		.fingerprint = failure->fingerprint,
+		.count = failure->runs,
+		.pid = failure->stall.record.pid,
+	};
+	json_t *j = finding_json(&head);
 
-	json_object_set_new(j, "type", json_string("failure"));
-	json_object_set_new(j, "outcome", json_string(failure->outcome));
-	json_object_set_new(j, "fingerprint", race_json_text(failure->fingerprint));
+	json_object_set_new(j, "first", stall_of(r, failure, 0));
+	json_object_set_new(j, "second", stall_of(r, failure, 1));
 	json_object_set_new(j, "known_as", json_string(failure->known_as));
-	json_object_set_new(j, "runs_failed", json_integer((json_int_t)failure->runs));
 	json_object_set_new(j, "runs", json_integer((json_int_t)all->runs));
 	json_object_set_new(j, "first_run", json_integer((json_int_t)failure->first_run));
 	json_object_set_new(j, "undisturbed_failed",
@@ -221,8 +226,6 @@ void race_failure_json(struct race_report *r, const struct race_failures *all,
 	json_object_set_new(j, "undisturbed_runs", json_integer((json_int_t)all->undisturbed_runs));
 	json_object_set_new(j, "varied",
 			    failure->stalls ? race_json_varied(&failure->stall) : json_null());
-	json_object_set_new(j, "first", stall_of(r, failure, 0));
-	json_object_set_new(j, "second", stall_of(r, failure, 1));
 	run_jsonl_line(f, j);
 }
 
@@ -246,7 +249,7 @@ void race_failure_death_json(struct race_report *r, const struct race_failure *f
 	json_t *j = json_object();
 
 	json_object_set_new(j, "type", json_string("stall_before_death"));
-	json_object_set_new(j, "outcome", json_string(failure->outcome));
+	json_object_set_new(j, "kind", json_string(failure->outcome));
 	json_object_set_new(j, "pid", json_integer(failure->stall.record.pid));
 	json_object_set_new(j, "first", stall_of(r, failure, 0));
 	run_jsonl_line(f, j);

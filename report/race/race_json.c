@@ -4,6 +4,7 @@
 
 #include "record/race_words.h"
 #include "report/files/files.h"
+#include "report/finding/finding_place.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
 
@@ -11,142 +12,106 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* JSON's integers end where a signed 64-bit number does. */
-static json_t *json_number(uint64_t value)
+#define STACK_MAX (RACE_FRAMES * RACE_INLINED)
+
+static size_t frames_of(struct race_report *r, const struct race_side *side, uint32_t first,
+			struct run_frame *out)
 {
-	return value <= INT64_MAX ? json_integer((json_int_t)value) : run_json_hex(value);
-}
+	size_t n = 0;
 
-json_t *race_json_text(const char *text)
-{
-	return run_json_text(text && *text ? text : NULL);
-}
-
-/* What an object of a race is made from. */
-struct told {
-	struct race_report *report;
-	const struct race_view *view;
-};
-
-static json_t *members_of(const struct told *t, const char *const *names, const void *words,
-			  size_t n);
-
-static struct race_value text_value(const char *text)
-{
-	return race_value_text(text && *text ? text : NULL, UINT32_MAX);
-}
-
-static struct race_value line_value(int line)
-{
-	return line ? race_value_number((uint64_t)line) : (struct race_value){ 0 };
-}
-
-static json_t *frame_of(const struct place *p, bool is_inlined)
-{
-	struct race_frame_words words = {
-		.function = text_value(p->function),
-		.module = text_value(p->module),
-		.file = text_value(p->file),
-		.line = line_value(p->line),
-	};
-
-	if (p->function)
-		words.offset = race_value_number(p->offset);
-	if (p->module)
-		words.module_offset = race_value_hex(p->module_offset);
-	json_t *frame = members_of(NULL, race_frame_names, &words, RACE_WORDS(words));
-	if (is_inlined)
-		json_object_set_new(frame, "inlined", json_true());
-	if (p->same_code)
-		json_object_set_new(frame, "same_code", run_json_same_code(p->same_code));
-	return frame;
-}
-
-static void race_json_add_frames(struct race_report *r, uint64_t at, bool after, json_t *stack)
-{
-	struct place places[RACE_INLINED];
-	size_t count = race_frames(r, at, after, places, RACE_INLINED);
-
-	for (size_t k = 0; k < count; k++)
-		json_array_append_new(stack, frame_of(&places[k], k + 1 < count));
-}
-
-static const struct race_access_place *place_of(const struct told *t, const struct race_side *side)
-{
-	return side == &t->view->record.first ? &t->view->first : &t->view->second;
-}
-
-static json_t *stack_of(const struct told *t, const struct race_side *side)
-{
-	json_t *stack = json_array();
-
-	for (uint32_t i = side ? place_of(t, side)->frame : 0; side && i < side->frame_count; i++) {
+	for (uint32_t i = first; i < side->frame_count; i++) {
 		bool after;
 		uint64_t at = race_frame(side, i, &after);
 
-		race_json_add_frames(t->report, at, after, stack);
+		n += race_run_frames(r, at, after, out + n, STACK_MAX - n);
 	}
-	return stack;
+	return n;
 }
 
-static json_t *side_of(const struct told *t, const struct race_side *side)
+/* What identifies the location in another build, beside the path: see race_places.h. */
+static void add_build(struct race_report *r, const struct race_access_place *a, json_t *j)
 {
-	struct race_side_words words = race_side_words(side);
 	struct files_scope scope = { 0 };
-	char path[PATH_MAX] = "";
 	char id[64] = "";
 	uint64_t address;
+	struct symbols *s = race_symbols(r, a->at, &address);
 
-	if (side) {
-		const struct race_access_place *a = place_of(t, side);
-		struct symbols *s = race_symbols(t->report, a->at, &address);
-
-		race_path(t->report, a->at, path, sizeof(path));
-		if (s) {
-			files_build_id(s, id, sizeof(id));
-			files_scope(s, address - a->after, &scope);
-		}
-		words.function = text_value(a->place.function);
-		words.module = text_value(a->place.module);
-		words.file = text_value(a->place.file);
-		words.line = line_value(a->place.line);
-		/* What identifies the location in another build: see race_places.h. */
-		words.path = text_value(path);
-		words.build_id = text_value(id);
-		if (scope.function_line && a->place.line)
-			words.line_in_function =
-				race_value_signed(a->place.line - scope.function_line);
-		words.via = text_value(a->via);
+	if (s) {
+		files_build_id(s, id, sizeof(id));
+		files_scope(s, address - a->after, &scope);
 	}
-	return members_of(t, race_side_names, &words, RACE_WORDS(words));
+	json_object_set_new(j, "build_id", finding_json_text(id));
+	json_object_set_new(j, "line_in_function",
+			    scope.function_line && a->place.line ?
+				    json_integer(a->place.line - scope.function_line) :
+				    json_null());
 }
 
-static json_t *heap_event_of(struct race_report *r, const struct race_heap_event *event, json_t *j)
+json_t *race_json_side(struct race_report *r, const struct race_view *v,
+		       const struct race_side *side)
 {
-	json_t *stack = json_array();
+	const struct race_access_place *a = side == &v->record.first ? &v->first : &v->second;
+	struct run_frame frames[STACK_MAX];
+	char path[PATH_MAX] = "";
+	const struct finding_moment moment = {
+		.tid = side->tid,
+		.thread = side->thread,
+		.function = a->place.function,
+		.place = &a->place,
+		.module_path = path,
+		.via = a->via,
+		.frames = frames,
+		.frame_count = frames_of(r, side, a->frame, frames),
+	};
+	json_t *j = json_object();
 
-	json_object_set_new(j, "tid", json_integer(event->tid));
-	json_object_set_new(j, "thread", race_json_text(event->thread));
-	for (uint32_t i = 0; i < event->frame_count; i++)
-		race_json_add_frames(r, event->frames[i], true, stack);
-	json_object_set_new(j, "stack", stack);
+	race_path(r, a->at, path, sizeof(path));
+	json_object_set_new(j, "access", json_string(race_access_name(side->access)));
+	json_object_set_new(j, "locked", json_boolean(side->flags & RACE_LOCKED));
+	finding_json_moment(j, &moment);
+	json_object_set_new(j, "ip", run_json_hex(side->ip));
+	json_object_set_new(j, "decoded", json_boolean(side->flags & RACE_DECODED));
+	add_build(r, a, j);
 	return j;
 }
 
-static json_t *heap_of(struct race_report *r, const struct race_record *record)
+static json_t *heap_moment(struct race_report *r, const struct race_heap_event *event)
+{
+	struct run_frame frames[RACE_HEAP_FRAMES * RACE_INLINED];
+	struct finding_place place = { .at = 0 };
+	char path[PATH_MAX] = "";
+	struct finding_moment moment = {
+		.tid = event->tid,
+		.thread = event->thread,
+		.time_ns = event->time_ns,
+		.frames = frames,
+	};
+	json_t *j = json_object();
+
+	for (uint32_t i = 0; i < event->frame_count; i++)
+		moment.frame_count += race_run_frames(r, event->frames[i], true,
+						      frames + moment.frame_count, RACE_INLINED);
+	race_find_place(r, event->frames, event->frame_count, &place);
+	race_path(r, place.at, path, sizeof(path));
+	moment.function = place.function;
+	moment.place = &place.place;
+	moment.module_path = path;
+	moment.via = place.via;
+	finding_json_moment(j, &moment);
+	return j;
+}
+
+static json_t *block_of(struct race_report *r, const struct race_record *record)
 {
 	const struct race_heap *heap = &record->heap;
 
-	json_t *j = json_object();
-
-	json_object_set_new(j, "block", run_json_hex(heap->start));
-	json_object_set_new(j, "size", json_number(heap->size));
-	json_object_set_new(j, "offset", json_number(record->address - heap->start));
-	heap_event_of(r, &heap->allocated, j);
+	if (!record->has_heap)
+		return json_null();
+	json_t *j = finding_json_block(heap->start, heap->size,
+				       (int64_t)(record->address - heap->start),
+				       heap_moment(r, &heap->allocated),
+				       heap->freed.time_ns ? heap_moment(r, &heap->freed) : NULL);
 	json_object_set_new(j, "is_new", json_boolean(race_heap_is_new(record)));
-	json_object_set_new(j, "freed",
-			    heap->freed.time_ns ? heap_event_of(r, &heap->freed, json_object()) :
-						  json_null());
 	return j;
 }
 
@@ -170,49 +135,12 @@ json_t *race_json_varied(const struct race_view *v)
 	return j;
 }
 
-static json_t *value_of(const struct told *t, const struct race_value *v)
-{
-	switch (v->kind) {
-	case RACE_VALUE_TEXT:
-		return race_json_text(v->text);
-	case RACE_VALUE_NUMBER:
-		return json_number(v->number);
-	case RACE_VALUE_SIGNED:
-		return json_integer((json_int_t)v->number);
-	case RACE_VALUE_HEX:
-		return run_json_hex(v->number);
-	case RACE_VALUE_BOOLEAN:
-		return json_boolean(v->number);
-	case RACE_VALUE_SIDE:
-		return side_of(t, v->part);
-	case RACE_VALUE_STACK:
-		return stack_of(t, v->part);
-	case RACE_VALUE_HEAP:
-		return heap_of(t->report, v->part);
-	case RACE_VALUE_VARIED:
-		return race_json_varied(t->view);
-	default:
-		return json_null();
-	}
-}
-
-static json_t *members_of(const struct told *t, const char *const *names, const void *words,
-			  size_t n)
-{
-	const struct race_value *values = words;
-	json_t *j = json_object();
-
-	for (size_t i = 0; i < n; i++)
-		json_object_set_new(j, names[i], value_of(t, &values[i]));
-	return j;
-}
-
 static json_t *also_side(const struct race_access_place *a)
 {
 	json_t *j = json_object();
 
-	json_object_set_new(j, "function", race_json_text(a->function));
-	json_object_set_new(j, "file", race_json_text(a->place.file));
+	json_object_set_new(j, "function", finding_json_text(a->function));
+	json_object_set_new(j, "file", finding_json_text(a->place.file));
 	json_object_set_new(j, "line", a->place.line ? json_integer(a->place.line) : json_null());
 	return j;
 }
@@ -228,7 +156,7 @@ json_t *race_json_also(struct race_report *r, const struct race_view *head)
 		if (!j)
 			continue;
 		json_object_set_new(j, "fingerprint", json_string(v->fingerprint));
-		json_object_set_new(j, "count", json_number(race_report_times(r, v)));
+		json_object_set_new(j, "count", run_json_count(race_report_times(r, v)));
 		json_object_set_new(j, "first", also_side(&v->first));
 		json_object_set_new(j, "second", also_side(&v->second));
 		json_array_append_new(list, j);
@@ -236,30 +164,46 @@ json_t *race_json_also(struct race_report *r, const struct race_view *head)
 	return list;
 }
 
-json_t *race_json_side(struct race_report *r, const struct race_view *v,
-		       const struct race_side *side)
+static void add_memory(struct race_report *r, const struct race_view *v, json_t *j)
 {
-	struct told t = { r, v };
+	const struct race_record *record = &v->record;
 
-	return side_of(&t, side);
+	json_object_set_new(j, "address", run_json_hex(record->address));
+	json_object_set_new(j, "size", json_integer(record->len));
+	json_object_set_new(j, "variable", finding_json_text(v->variable));
+	json_object_set_new(j, "memory", json_string(race_memory_name(record->memory)));
+	json_object_set_new(j, "block", block_of(r, record));
+	json_object_set_new(j, "old", run_json_count(record->old_value));
+	json_object_set_new(j, "new", run_json_count(record->new_value));
 }
 
 void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 {
-	struct told t = { r, v };
-	struct race_words words =
-		race_words(&v->record, (struct race_judgement){ v->grade, v->why });
+	const struct race_record *record = &v->record;
+	const struct finding head = {
+		.type = "race",
+		.kind = race_kind(record),
+		.grade = "ABC"[v->grade],
+		.fingerprint = v->fingerprint,
+		.count = race_report_times(r, v),
+		.pid = record->pid,
+		.time_ns = record->time_ns,
+	};
+	bool is_unknown = record->flags & RACE_UNKNOWN_ORIGIN;
+	json_t *j = finding_json(&head);
 
-	words.variable = text_value(v->variable);
-	words.count = race_value_number(race_report_times(r, v));
-	words.fingerprint = text_value(v->fingerprint);
-	words.varied.kind = RACE_VALUE_VARIED;
-	json_t *j = members_of(&t, race_names, &words, RACE_WORDS(words));
+	json_object_set_new(j, "first", race_json_side(r, v, &record->first));
+	json_object_set_new(j, "second",
+			    is_unknown ? json_null() : race_json_side(r, v, &record->second));
+	add_memory(r, v, j);
+	json_object_set_new(j, "stalled_ns", run_json_count(record->stalled_ns));
+	json_object_set_new(j, "why", finding_json_text(v->why));
+	json_object_set_new(j, "varied", race_json_varied(v));
 	json_object_set_new(j, "also", race_json_also(r, v));
 	if (race_report_policy(r)->gives_suppressions) {
 		char *suppression = race_suppression(r, v);
 
-		json_object_set_new(j, "suppression", race_json_text(suppression));
+		json_object_set_new(j, "suppression", finding_json_text(suppression));
 		free(suppression);
 	}
 	run_jsonl_line(f, j);
@@ -280,11 +224,11 @@ static json_t *suppressions_of(struct race_report *r, enum race_grade grade_max)
 			continue;
 		json_t *j = json_object();
 		race_suppression_uses(r, s, grade_max, &races, &times);
-		json_object_set_new(j, "suppression", race_json_text(s->text));
-		json_object_set_new(j, "file", race_json_text(s->file));
+		json_object_set_new(j, "suppression", finding_json_text(s->text));
+		json_object_set_new(j, "file", finding_json_text(s->file));
 		json_object_set_new(j, "line", json_integer(s->line));
-		json_object_set_new(j, "races", json_number(races));
-		json_object_set_new(j, "count", json_number(times));
+		json_object_set_new(j, "races", run_json_count(races));
+		json_object_set_new(j, "count", run_json_count(times));
 		json_object_set_new(j, "is_used", json_boolean(s->matches));
 		json_array_append_new(list, j);
 	}
@@ -306,10 +250,10 @@ static void add_verdicts(struct race_report *r, enum race_grade grade_max, json_
 	size_t counts[RACE_VERDICTS];
 
 	race_report_verdicts(r, grade_max, counts);
-	json_object_set_new(j, "races", json_number(counts[RACE_SHOWN]));
-	json_object_set_new(j, "races_not_shown", json_number(counts[RACE_BELOW_GRADE]));
-	json_object_set_new(j, "suppressed", json_number(counts[RACE_SUPPRESSED]));
-	json_object_set_new(j, "baselined", json_number(counts[RACE_BASELINED]));
+	json_object_set_new(j, "races", run_json_count(counts[RACE_SHOWN]));
+	json_object_set_new(j, "races_not_shown", run_json_count(counts[RACE_BELOW_GRADE]));
+	json_object_set_new(j, "suppressed", run_json_count(counts[RACE_SUPPRESSED]));
+	json_object_set_new(j, "baselined", run_json_count(counts[RACE_BASELINED]));
 }
 
 json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
@@ -319,43 +263,44 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_t *j = json_object();
 
 	for (int c = 0; c < RACE_COUNTERS; c++)
-		json_object_set_new(counters, race_counter_names[c], json_number(t->counters[c]));
+		json_object_set_new(counters, race_counter_names[c],
+				    run_json_count(t->counters[c]));
 	json_object_set_new(j, "type", json_string("summary"));
 	add_verdicts(r, grade_max, j);
-	json_object_set_new(j, "stalls", json_number(t->counters[RACE_STALLS]));
-	json_object_set_new(j, "runs", json_number(t->runs));
-	json_object_set_new(j, "runs_cut", json_number(t->runs_cut));
-	json_object_set_new(j, "failures", json_number(t->failures));
+	json_object_set_new(j, "stalls", run_json_count(t->counters[RACE_STALLS]));
+	json_object_set_new(j, "runs", run_json_count(t->runs));
+	json_object_set_new(j, "runs_cut", run_json_count(t->runs_cut));
+	json_object_set_new(j, "failures", run_json_count(t->failures));
 	json_object_set_new(j, "sites_covered",
-			    json_number(t->is_sweep ? t->coverage.held : t->sites));
+			    run_json_count(t->is_sweep ? t->coverage.held : t->sites));
 	json_object_set_new(j, "sites_total",
-			    t->is_sweep	   ? json_number(t->coverage.total) :
-			    t->sites_there ? json_number(t->sites_there) :
+			    t->is_sweep	   ? run_json_count(t->coverage.total) :
+			    t->sites_there ? run_json_count(t->sites_there) :
 					     json_null());
 	json_object_set_new(j, "sites_reached",
-			    t->is_sweep || t->coverage.total ? json_number(t->coverage.reached) :
+			    t->is_sweep || t->coverage.total ? run_json_count(t->coverage.reached) :
 							       json_null());
 	json_object_set_new(j, "sites_reached_tested",
-			    t->is_sweep || t->coverage.total ? json_number(t->coverage.held) :
+			    t->is_sweep || t->coverage.total ? run_json_count(t->coverage.held) :
 							       json_null());
-	json_object_set_new(j, "sites_lost", json_number(t->sites_lost));
-	json_object_set_new(j, "sites_unproven", json_number(t->sites_unproven));
-	json_object_set_new(j, "sites_refused", json_number(t->sites_refused));
+	json_object_set_new(j, "sites_lost", run_json_count(t->sites_lost));
+	json_object_set_new(j, "sites_unproven", run_json_count(t->sites_unproven));
+	json_object_set_new(j, "sites_refused", run_json_count(t->sites_refused));
 	json_object_set_new(j, "overhead",
 			    json_real(t->run_ns ? (double)t->spent_ns / (double)t->run_ns : 0.0));
-	json_object_set_new(j, "stalled_ns", json_number(t->stalled_ns));
-	json_object_set_new(j, "run_ns", json_number(t->run_ns));
-	json_object_set_new(j, "wall_ns", json_number(t->wall_ns));
+	json_object_set_new(j, "stalled_ns", run_json_count(t->stalled_ns));
+	json_object_set_new(j, "run_ns", run_json_count(t->run_ns));
+	json_object_set_new(j, "wall_ns", run_json_count(t->wall_ns));
 	json_object_set_new(j, "first_race_ns",
-			    t->first_race_ns ? json_number(t->first_race_ns) : json_null());
-	json_object_set_new(j, "processes", json_number(t->processes));
-	json_object_set_new(j, "processes_failed", json_number(t->failed));
-	json_object_set_new(j, "threads_at_once", json_number(t->most_threads));
-	json_object_set_new(j, "watches", json_number(t->watches));
-	json_object_set_new(j, "processes_on_cpus", json_number(t->on_cpus));
-	json_object_set_new(j, "lost_torn", json_number(t->torn));
-	json_object_set_new(j, "lost_unlisted", json_number(t->unlisted));
-	json_object_set_new(j, "lost_processes", json_number(t->lost_processes));
+			    t->first_race_ns ? run_json_count(t->first_race_ns) : json_null());
+	json_object_set_new(j, "processes", run_json_count(t->processes));
+	json_object_set_new(j, "processes_failed", run_json_count(t->failed));
+	json_object_set_new(j, "threads_at_once", run_json_count(t->most_threads));
+	json_object_set_new(j, "watches", run_json_count(t->watches));
+	json_object_set_new(j, "processes_on_cpus", run_json_count(t->on_cpus));
+	json_object_set_new(j, "lost_torn", run_json_count(t->torn));
+	json_object_set_new(j, "lost_unlisted", run_json_count(t->unlisted));
+	json_object_set_new(j, "lost_processes", run_json_count(t->lost_processes));
 	json_object_set_new(j, "suppressions", suppressions_of(r, grade_max));
 	json_object_set_new(j, "baseline_gone", gone_of(race_report_policy(r)->baseline));
 	json_object_set_new(j, "counters", counters);

@@ -8,11 +8,9 @@
 
 #include <jansson.h>
 
-/* null for an empty text too. */
-json_t *race_json_text(const char *text);
 /* {"NAME": "VALUE"} of the run in which it was seen first; null: as all others. */
 json_t *race_json_varied(const struct race_view *v);
-/* One of the two accesses of the view's record. */
+/* One of the two accesses of the view's record, which a thread was seen to make. */
 json_t *race_json_side(struct race_report *r, const struct race_view *v,
 		       const struct race_side *side);
 /* The races that are counted at this one (race_group.h), in short. */

@@ -59,7 +59,7 @@ static void read_side(json_t *j, struct race_replay_side *side)
 	side->is_known = frame && json_is_string(json_object_get(frame, "module_offset"));
 	copy_text(j, "function", side->function, sizeof(side->function));
 	copy_text(j, "module", side->module, sizeof(side->module));
-	copy_text(j, "path", side->path, sizeof(side->path));
+	copy_text(j, "module_path", side->path, sizeof(side->path));
 	copy_text(j, "build_id", side->build_id, sizeof(side->build_id));
 	copy_text(j, "file", side->file, sizeof(side->file));
 	side->line = places_number_of(j, "line", 0);
@@ -88,7 +88,8 @@ static void read_race(json_t *j, struct race_replay *out)
 
 	copy_text(j, "fingerprint", out->fingerprint, sizeof(out->fingerprint));
 	out->grade = grade && *grade ? *grade : 'B';
-	copy_text(j, "outcome", out->outcome, sizeof(out->outcome));
+	if (!strcmp(json_string_value(json_object_get(j, "type")), "failure"))
+		copy_text(j, "kind", out->outcome, sizeof(out->outcome));
 	read_varied(json_object_get(j, "varied"), out->varied, sizeof(out->varied));
 	read_side(json_object_get(j, "first"), &out->sides[0]);
 	read_side(json_object_get(j, "second"), &out->sides[1]);

@@ -7,9 +7,9 @@
 
 #include "base/hash.h"
 #include "record/race_judge.h"
-#include "report/files/file_places.h"
 #include "report/files/files.h"
 #include "report/files/headline.h"
+#include "report/finding/finding_place.h"
 #include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
@@ -155,6 +155,28 @@ size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place 
 	return file_places_frames(r->places, at, after, out, n);
 }
 
+size_t race_run_frames(struct race_report *r, uint64_t at, bool after, struct run_frame *out,
+		       size_t n)
+{
+	struct place places[RACE_INLINED];
+	size_t count = race_frames(r, at, after, places, RACE_INLINED);
+
+	count = count < n ? count : n;
+	for (size_t k = 0; k < count; k++)
+		out[k] = (struct run_frame){
+			.ip = at & RACE_PLACE_MASK,
+			.place = places[k],
+			.is_inlined = k + 1 < count,
+		};
+	return count;
+}
+
+void race_find_place(struct race_report *r, const uint64_t *frames, size_t n,
+		     struct finding_place *out)
+{
+	finding_place_find(r->places, frames, n, false, out);
+}
+
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)
 {
 	*after = i > 0 || !(side->flags & RACE_DECODED);
@@ -230,11 +252,6 @@ static void side_print(struct race_report *r, const struct race_access_place *a,
 		 scope.function_line ? a->place.line - scope.function_line : 0);
 }
 
-uint64_t race_hash_text(uint64_t hash, const char *text)
-{
-	return hash_add(hash_text(hash, text), 0);
-}
-
 static void name_race(struct race_report *r, struct race_view *v)
 {
 	char sides[2][384];
@@ -251,9 +268,9 @@ static void name_race(struct race_report *r, struct race_view *v)
 	side_print(r, &v->first, sides[0], sizeof(sides[0]));
 	side_print(r, &v->second, sides[1], sizeof(sides[1]));
 	int swap = strcmp(sides[0], sides[1]) > 0;
-	uint64_t hash = race_hash_text(HASH_START, sides[swap]);
-	hash = race_hash_text(race_hash_text(hash, sides[!swap]), variable);
-	snprintf(v->fingerprint, sizeof(v->fingerprint), "%016" PRIx64, hash);
+	uint64_t hash = finding_hash(HASH_START, sides[swap]);
+	hash = finding_hash(finding_hash(hash, sides[!swap]), variable);
+	finding_fingerprint(hash, v->fingerprint);
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "record/race_judge.h"
 #include "record/race_region.h"
 #include "report/dwarf/symbols.h"
+#include "report/run/run.h"
 #include "report/suppress/suppress.h"
 
 #include <stdbool.h>
@@ -89,8 +90,6 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
  * before.
  */
 void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
-/* FNV-1a of a text and its end, from a hash before it or HASH_START. */
-uint64_t race_hash_text(uint64_t hash, const char *text);
 
 /* Take in one record. *out is the race it belongs to, valid until the next call. 0 or -errno. */
 int race_report_add(struct race_report *r, const struct race_record *record,
@@ -139,6 +138,13 @@ void race_place(struct race_report *r, uint64_t at, bool after, struct place *ou
 /* The same with the functions inlined there, innermost first; at least 1. */
 #define RACE_INLINED 16
 size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place *out, size_t n);
+/* The same as they are printed. How many. */
+size_t race_run_frames(struct race_report *r, uint64_t at, bool after, struct run_frame *out,
+		       size_t n);
+/* Where an allocation or a free of a block is reported: behind their calls. */
+struct finding_place;
+void race_find_place(struct race_report *r, const uint64_t *frames, size_t n,
+		     struct finding_place *out);
 /* Where the source is, with its folder; false: not known. */
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n);
 /* The path of the file of a location; "": none. */

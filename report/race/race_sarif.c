@@ -7,6 +7,7 @@
  * thread to its own. What is suppressed or known by the baseline is there, marked as such in the
  * format's own words.
  */
+#include "report/finding/finding_json.h"
 #include "report/race/race_failure.h"
 #include "report/race/race_group.h"
 #include "report/race/race_json.h"
@@ -247,7 +248,7 @@ static void add_policy(struct race_report *r, const struct race_view *v, json_t 
 		 v->suppressed->line);
 	json_object_set_new(j, "suppressions",
 			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
-				      race_json_text(text)));
+				      finding_json_text(text)));
 }
 
 /* The format knows no 0. */
@@ -273,7 +274,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 			      main_location(r, v, in_race), "relatedLocations",
 			      related(r, v, in_race), "partialFingerprints", "traplineRace/v1",
 			      v->fingerprint, "occurrenceCount", times_of(r, v), "properties",
-			      "grade", grade, "variable", race_json_text(v->variable));
+			      "grade", grade, "variable", finding_json_text(v->variable));
 	if (v->varied[0])
 		json_object_set_new(json_object_get(j, "properties"), "varied",
 				    race_json_varied(v));

@@ -21,15 +21,7 @@ struct frames {
 
 static void race_text_add_frames(struct race_report *r, uint64_t at, bool after, struct frames *to)
 {
-	struct place places[RACE_INLINED];
-	size_t count = race_frames(r, at, after, places, RACE_INLINED);
-
-	for (size_t k = 0; k < count && to->count < FRAMES_MAX; k++)
-		to->list[to->count++] = (struct run_frame){
-			.ip = at & RACE_PLACE_MASK,
-			.place = places[k],
-			.is_inlined = k + 1 < count,
-		};
+	to->count += race_run_frames(r, at, after, to->list + to->count, FRAMES_MAX - to->count);
 }
 
 void race_print_side(struct race_report *r, const struct race_side *side,

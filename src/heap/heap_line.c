@@ -31,31 +31,68 @@ const char *heap_file_of(const struct heap_region *region, uint64_t place, uint6
 	return region->files[file].path;
 }
 
+static void add_hex(struct line *l, const char *name, int is_known, uint64_t value)
+{
+	text_line_add(&l->text, is_known ? ",\"%s\":\"0x%" PRIx64 "\"" : ",\"%s\":null", name,
+		      value);
+}
+
+static void add_number(struct line *l, const char *name, int is_known, int64_t value)
+{
+	text_line_add(&l->text, is_known ? ",\"%s\":%" PRId64 : ",\"%s\":null", name, value);
+}
+
 static void add_frame(struct line *l, uint64_t place)
 {
 	uint64_t offset;
 	const char *path = heap_file_of(l->region, place, &offset);
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
-	text_line_add(&l->text, "{");
+	text_line_add(&l->text, "{\"ip\":\"0x%" PRIx64 "\",", offset);
 	add_text(l, "module", slash ? slash + 1 : path);
-	text_line_add(&l->text, ",\"%s\":\"0x%" PRIx64 "\"}", path ? "module_offset" : "address",
-		      offset);
+	add_hex(l, "module_offset", path != NULL, offset);
+	text_line_add(&l->text, "}");
 }
 
-static void add_moment(struct line *l, const char *name, const struct heap_moment *m)
+/* The rest of an object that has begun. */
+static void add_moment(struct line *l, const struct heap_moment *m)
 {
-	if (!m->time_ns) {
-		text_line_add(&l->text, ",\"%s\":null", name);
-		return;
-	}
-	text_line_add(&l->text, ",\"%s\":{\"tid\":%" PRId32 ",\"time_ns\":%" PRIu64 ",\"stack\":[",
-		      name, m->tid, m->time_ns);
+	const int is_known = m->time_ns != 0;
+
+	text_line_add(&l->text, is_known ? "\"tid\":%" PRId32 : "\"tid\":null", m->tid);
+	add_number(l, "time_ns", is_known, (int64_t)m->time_ns);
+	text_line_add(&l->text, ",\"stack\":[");
 	for (uint32_t i = 0; i < m->frame_count && i < HEAP_FRAMES; i++) {
 		text_line_add(&l->text, i ? "," : "");
 		add_frame(l, m->frames[i]);
 	}
 	text_line_add(&l->text, "]}");
+}
+
+static void add_moment_of_block(struct line *l, const char *name, const struct heap_moment *m)
+{
+	text_line_add(&l->text, m->time_ns ? ",\"%s\":{" : ",\"%s\":null", name);
+	if (m->time_ns)
+		add_moment(l, m);
+}
+
+static void add_block(struct line *l, const struct heap_record *record)
+{
+	const int is_known = record->block != 0;
+
+	if (!is_known && !record->alloc.time_ns && !record->freed.time_ns) {
+		text_line_add(&l->text, ",\"block\":null");
+		return;
+	}
+	text_line_add(&l->text,
+		      is_known ? ",\"block\":{\"address\":\"0x%" PRIx64 "\"" :
+				 ",\"block\":{\"address\":null",
+		      record->block);
+	add_number(l, "size", is_known, (int64_t)record->block_size);
+	add_number(l, "offset", is_known, (int64_t)(record->address - record->block));
+	add_moment_of_block(l, "allocated", &record->alloc);
+	add_moment_of_block(l, "freed", &record->freed);
+	text_line_add(&l->text, "}");
 }
 
 size_t heap_report_line(const struct heap_region *region, const struct heap_record *record,
@@ -66,32 +103,26 @@ size_t heap_report_line(const struct heap_region *region, const struct heap_reco
 		[HEAP_INVALID_FREE] = "invalid-free",	  [HEAP_OVERFLOW] = "overflow",
 		[HEAP_UNDERFLOW] = "underflow",		  [HEAP_CORRUPTION] = "corruption",
 	};
-	static const char *const accesses[] = { NULL, "read", "write" };
+	static const char *const accesses[] = { "free", "read", "write" };
+	const struct heap_moment *when = record->first.time_ns ? &record->first : &record->freed;
+	const char *message = record->message[0] ? record->message : NULL;
 	struct line l = { { text, n, 0 }, region };
 
 	text_line_add(&l.text, "{\"type\":\"heap\",");
 	add_text(&l, "kind", kinds[record->kind % HEAP_KINDS]);
-	text_line_add(&l.text, ",\"grade\":\"%s\",", record->grade ? "B" : "A");
+	text_line_add(&l.text, ",\"grade\":\"%s\",\"count\":1,\"pid\":%" PRId32,
+		      record->grade ? "B" : "A", record->pid);
+	add_number(&l, "time_ns", when->time_ns != 0, (int64_t)when->time_ns);
+	text_line_add(&l.text, ",\"first\":{");
 	add_text(&l, "access", accesses[record->access % 3u]);
+	text_line_add(&l.text, ",\"in_system_call\":%s,",
+		      record->in_system_call ? "true" : "false");
+	add_moment(&l, &record->first);
+	add_hex(&l, "address", !message, record->address);
+	add_number(&l, "size", record->size != 0, (int64_t)record->size);
+	add_block(&l, record);
 	text_line_add(&l.text, ",");
-	add_text(&l, "message", record->message[0] ? record->message : NULL);
-	text_line_add(&l.text, ",\"address\":\"0x%" PRIx64 "\"", record->address);
-	if (record->size)
-		text_line_add(&l.text, ",\"size\":%" PRIu64, record->size);
-	else
-		text_line_add(&l.text, ",\"size\":null");
-	if (record->block)
-		text_line_add(&l.text,
-			      ",\"offset\":%" PRId64 ",\"block\":\"0x%" PRIx64
-			      "\",\"block_size\":%" PRIu64,
-			      (int64_t)(record->address - record->block), record->block,
-			      record->block_size);
-	else
-		text_line_add(&l.text, ",\"offset\":null,\"block\":null,\"block_size\":null");
-	text_line_add(&l.text, ",\"pid\":%" PRId32, record->pid);
-	add_moment(&l, "first", &record->first);
-	add_moment(&l, "alloc", &record->alloc);
-	add_moment(&l, "free", &record->freed);
+	add_text(&l, "message", message);
 	text_line_add(&l.text, "}");
 	return l.text.length;
 }

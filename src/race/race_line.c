@@ -51,6 +51,7 @@ static void add_frame(struct line *l, uint64_t place)
 	uint64_t offset;
 	const char *path = race_file_of(l->region, place, &offset);
 
+	words.ip = race_value_hex(offset);
 	words.module = module_of(path);
 	if (path)
 		words.module_offset = race_value_hex(offset);
@@ -59,10 +60,10 @@ static void add_frame(struct line *l, uint64_t place)
 
 static void add_stack(struct line *l, const struct race_side *side)
 {
-	uint32_t first = side ? race_first_frame(side) : 0;
+	uint32_t first = race_first_frame(side);
 
 	text_line_add(&l->text, "[");
-	for (uint32_t i = first; side && i < side->frame_count && i < RACE_FRAMES; i++) {
+	for (uint32_t i = first; i < side->frame_count && i < RACE_FRAMES; i++) {
 		text_line_add(&l->text, i == first ? "" : ",");
 		add_frame(l, side->frames[i]);
 	}
@@ -73,14 +74,10 @@ static void add_side(struct line *l, const struct race_side *side)
 {
 	struct race_side_words words = race_side_words(side);
 	uint64_t offset;
+	const char *path = race_file_of(l->region, side->frames[race_first_frame(side)], &offset);
 
-	if (side) {
-		const char *path =
-			race_file_of(l->region, side->frames[race_first_frame(side)], &offset);
-
-		words.module = module_of(path);
-		words.path = race_value_text(path, PATH_BYTES);
-	}
+	words.module = module_of(path);
+	words.module_path = race_value_text(path, PATH_BYTES);
 	add_members(l, race_side_names, &words, RACE_WORDS(words));
 }
 

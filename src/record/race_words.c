@@ -5,18 +5,18 @@
 #include "record/share_head.h"
 
 const char *const race_names[] = {
-	"type",	      "grade",	  "kind",	 "first", "second", "address",
-	"size",	      "variable", "memory",	 "heap",  "old",    "new",
-	"stalled_ns", "count",	  "fingerprint", "why",	  "pid",    "varied",
+	"type",	 "kind",   "grade",	 "fingerprint", "count",    "pid",    "time_ns",
+	"first", "second", "address",	 "size",	"variable", "memory", "block",
+	"old",	 "new",	   "stalled_ns", "why",		"varied",
 };
 
 const char *const race_side_names[] = {
-	"access", "locked", "tid",	"thread",	    "ip",      "function", "module", "file",
-	"line",	  "path",   "build_id", "line_in_function", "decoded", "via",	   "stack",
+	"access", "locked", "tid", "thread", "time_ns", "function", "module",	"module_path",
+	"file",	  "line",   "via", "stack",  "ip",	"decoded",  "build_id", "line_in_function",
 };
 
 const char *const race_frame_names[] = {
-	"function", "module", "file", "line", "offset", "module_offset",
+	"ip", "function", "offset", "module", "module_offset", "file", "line",
 };
 
 static struct race_value word(const char *text)
@@ -29,7 +29,7 @@ static struct race_value boolean(int is)
 	return (struct race_value){ .kind = RACE_VALUE_BOOLEAN, .number = is != 0 };
 }
 
-static const char *memory_name(uint32_t memory)
+const char *race_memory_name(uint32_t memory)
 {
 	static const char *const names[] = {
 		[RACE_MEMORY_UNKNOWN] = "unknown", [RACE_MEMORY_FILE] = "file",
@@ -55,30 +55,28 @@ struct race_words race_words(const struct race_record *record, struct race_judge
 		.grade = word(letters[judgement.grade % 3]),
 		.kind = word(race_kind(record)),
 		.first = part(RACE_VALUE_SIDE, &record->first),
-		.second = part(RACE_VALUE_SIDE, is_unknown ? NULL : &record->second),
+		.second = part(is_unknown ? RACE_VALUE_NULL : RACE_VALUE_SIDE, &record->second),
 		.address = race_value_hex(record->address),
 		.size = race_value_number(record->len),
-		.memory = word(memory_name(record->memory)),
-		.heap = part(record->has_heap ? RACE_VALUE_HEAP : RACE_VALUE_NULL, record),
+		.memory = word(race_memory_name(record->memory)),
 		.old = race_value_number(record->old_value),
 		.new = race_value_number(record->new_value),
 		.stalled_ns = race_value_number(record->stalled_ns),
 		.why = word(judgement.why),
 		.pid = race_value_signed(record->pid),
+		.time_ns = race_value_number(record->time_ns),
 	};
 }
 
 struct race_side_words race_side_words(const struct race_side *side)
 {
 	struct race_side_words w = {
-		.access = word(race_access_name(side ? side->access : 0)),
-		.locked = boolean(side && side->flags & RACE_LOCKED),
+		.access = word(race_access_name(side->access)),
+		.locked = boolean(side->flags & RACE_LOCKED),
+		.tid = race_value_signed(side->tid),
 		.stack = part(RACE_VALUE_STACK, side),
 	};
 
-	if (!side)
-		return w;
-	w.tid = race_value_signed(side->tid);
 	if (side->thread[0])
 		w.thread = race_value_text(side->thread, sizeof(side->thread));
 	w.ip = race_value_hex(side->ip);

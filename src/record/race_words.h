@@ -3,7 +3,8 @@
  * race_words.h - a race in words: the members of its JSON object, and what the record states in
  * them.
  *
- * The library and trapline print the same members. What a printer does not know stays null.
+ * The library prints these members. trapline prints the same ones (report/finding/finding_json.h), which a test
+ * compares, and knows more of them. What the library does not know stays null.
  */
 #ifndef RECORD_RACE_WORDS_H
 #define RECORD_RACE_WORDS_H
@@ -20,8 +21,6 @@ enum race_value_kind {
 	RACE_VALUE_BOOLEAN, /* number */
 	RACE_VALUE_SIDE,    /* an object with the members of a side */
 	RACE_VALUE_STACK,   /* an array of the frames of a side */
-	RACE_VALUE_HEAP,    /* an object about the block of a record */
-	RACE_VALUE_VARIED,  /* an object that trapline alone knows */
 };
 
 struct race_value {
@@ -30,23 +29,23 @@ struct race_value {
 	union {
 		const char *text;
 		uint64_t number;
-		const void *part; /* the struct race_side; NULL: no thread was seen */
+		const void *part; /* the struct race_side */
 	};
 };
 
 /* The members in their order; their names are in the lists below. */
 struct race_words {
-	struct race_value type, grade, kind, first, second, address, size, variable, memory, heap,
-		old, new, stalled_ns, count, fingerprint, why, pid, varied;
+	struct race_value type, kind, grade, fingerprint, count, pid, time_ns, first, second,
+		address, size, variable, memory, block, old, new, stalled_ns, why, varied;
 };
 
 struct race_side_words {
-	struct race_value access, locked, tid, thread, ip, function, module, file, line, path,
-		build_id, line_in_function, decoded, via, stack;
+	struct race_value access, locked, tid, thread, time_ns, function, module, module_path, file,
+		line, via, stack, ip, decoded, build_id, line_in_function;
 };
 
 struct race_frame_words {
-	struct race_value function, module, file, line, offset, module_offset;
+	struct race_value ip, function, offset, module, module_offset, file, line;
 };
 
 #define RACE_WORDS(words) (sizeof(words) / sizeof(struct race_value))
@@ -54,7 +53,7 @@ extern const char *const race_names[RACE_WORDS(struct race_words)];
 extern const char *const race_side_names[RACE_WORDS(struct race_side_words)];
 extern const char *const race_frame_names[RACE_WORDS(struct race_frame_words)];
 
-/* All members that the record itself gives; the others are null. side: NULL, no thread was seen. */
+/* All members that the record itself gives; the others are null. */
 struct race_words race_words(const struct race_record *record, struct race_judgement judgement);
 struct race_side_words race_side_words(const struct race_side *side);
 
@@ -85,6 +84,8 @@ static inline struct race_value race_value_hex(uint64_t number)
 const char *race_access_name(unsigned int access);
 /* The same, but "locked read-modify-write" for a locked instruction. */
 const char *race_side_access_name(const struct race_side *side);
+/* "heap", "stack" and so on, by enum race_memory. */
+const char *race_memory_name(uint32_t memory);
 /* "write-write", "read-write" (in either order) or "unknown-origin". */
 const char *race_kind(const struct race_record *record);
 /* enum race_step in words: why a process cannot be searched. */

@@ -57,7 +57,7 @@ holds()
 start bad
 attach --json --for 1
 [ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .grade == "A" and
-	.access == "read" and .block_size == 48 and any(.first.stack[]; .function == "read_freed"))'
+	.first.access == "read" and .block.size == 48 and any(.first.stack[]; .function == "read_freed"))'
 ok 'an error of a process that runs is found' $?
 holds '.[-1].type == "summary" and .[-1].sampled > 0 and .[-1].processes > 1'
 ok 'and its children are sampled' $?
@@ -116,7 +116,7 @@ is_changed
 # Now its children are forked while the search runs, however long the machine took.
 kill -USR2 $pid
 wait $search
-[ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .block_size == 56 and
+[ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free" and .block.size == 56 and
 	any(.first.stack[]; .function == "read_freed_in_child"))'
 ok 'an error of a child that the process forks is found' $?
 # One that was forked while the search began has some of its jumps, and is refused.

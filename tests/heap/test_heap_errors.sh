@@ -35,20 +35,20 @@ judge()
 	select(.needs != "r" or $registers == "yes") |
 	. as $row |
 	(if .needs == "w" and $registers != "yes" then "B" else .grades end) as $grades |
-	[$all[] | select([.first, .alloc, .free] | any(. != null and in_case($row.name)))] as $mine |
+	[$all[] | select([.first, .block.allocated, .block.freed] | any(. != null and in_case($row.name)))] as $mine |
 	$row.name + " " + (
 	if ($mine | length) == 0 then "is not reported"
 	elif ($mine | length) > 1 then "is reported \($mine | length) times: \([$mine[].kind])"
 	else $mine[0] |
 		(if .kind != $row.kind then "kind \(.kind) for \($row.kind)"
 		elif (.grade as $g | $grades | contains($g) | not) then "grade \(.grade) for \($grades)"
-		elif .grade == "A" and $row.access != "-" and .access != $row.access then "access \(.access) for \($row.access)"
+		elif .grade == "A" and $row.access != "-" and .first.access != $row.access then "access \(.first.access) for \($row.access)"
 		elif .grade == "A" and (is(.size; $row.size) | not) then "size \(.size) for \($row.size)"
-		elif .grade == "A" and (is(.offset; $row.offset) | not) then "offset \(.offset) for \($row.offset)"
-		elif is(.block_size; $row.block) | not then "block_size \(.block_size) for \($row.block)"
-		elif $row.block != $any and (.alloc == null or (.alloc.stack | length) == 0) then "no stack of the allocation"
+		elif .grade == "A" and (is(.block.offset; $row.offset) | not) then "offset \(.block.offset) for \($row.offset)"
+		elif is(.block.size; $row.block) | not then "block_size \(.block.size) for \($row.block)"
+		elif $row.block != $any and (.block.allocated == null or (.block.allocated.stack | length) == 0) then "no stack of the allocation"
 		elif ($row.kind | test("free$")) and $row.needs != "k" and
-			(.free == null or (.free.stack | length) == 0) then "no stack of the first free"
+			(.block.freed == null or (.block.freed.stack | length) == 0) then "no stack of the first free"
 		elif .grade == "A" and (.first.stack | length) == 0 then "no stack of the error"
 		else "ok" end)
 	end)' "$tmp/heap.json"
@@ -94,7 +94,7 @@ dies()
 	heap -- "$victim" die "$1"
 	status=$?
 	[ $status = "$2" ] && holds '[.[] | select(.type == "heap")] | length == 1 and .[0].kind == "overflow" and
-		.[0].grade == "B" and .[0].offset == 24 and any(.[0].alloc.stack[]; .function == "die")'
+		.[0].grade == "B" and .[0].block.offset == 24 and any(.[0].block.allocated.stack[]; .function == "die")'
 	ok "a program that ends by $1 is looked at before" $?
 }
 dies _exit 3

@@ -126,7 +126,7 @@ def judge(trapline, name, command, folder):
 def short(report):
     """One line, for who reads."""
     where = [f.get("function") or f.get("module") for f in (report.get("first") or {}).get("stack", [])[:4]]
-    return f"{report['kind']} {report['grade']} {report.get('access')} {report.get('offset')} of {report.get('block_size')}: {where}"
+    return f"{report['kind']} {report['grade']} {report['first']['access']} {(report['block'] or {}).get('offset')} of {(report['block'] or {}).get('size')}: {where}"
 
 
 def main():

@@ -31,11 +31,11 @@ heap()
 tells()
 {
 	jq -e -s --arg by "$2" --arg from "$3" 'any(.[]; .type == "heap" and .kind == "overflow" and
-		any(.first.stack[]?; .function == $by) and any(.alloc.stack[]?; .function == $from))' "$tmp/$1.json" >/dev/null
+		any(.first.stack[]?; .function == $by) and any(.block.allocated.stack[]?; .function == $from))' "$tmp/$1.json" >/dev/null
 }
 report()
 {
-	jq -r 'select(.type == "heap") | "# \(.kind) \(.grade) \(.first.stack[0].function) \(.block_size) + \(.offset - .block_size)"' "$1"
+	jq -r 'select(.type == "heap") | "# \(.kind) \(.grade) \(.first.stack[0].function) \(.block.size) + \(.block.offset - .block.size)"' "$1"
 }
 
 # --- bc ---

@@ -76,18 +76,18 @@ let_go()
 	echo go >&3
 }
 
-by_store='length == 1 and (.[0] | .signal == "SIGSEGV" and .code == "SEGV_MAPERR" and .address == "0xea60" and
-	.sender == null and (.fingerprint | length == 16) and .stack[0].function == "store" and
-	.stack[0].line > 0 and .stack[1].function == "die_by_store" and .function == "store")'
+by_store='length == 1 and (.[0] | .kind == "SIGSEGV" and .code == "SEGV_MAPERR" and .address == "0xea60" and
+	.sender == null and (.fingerprint | length == 16) and .first.stack[0].function == "store" and
+	.first.stack[0].line > 0 and .first.stack[1].function == "die_by_store" and .first.function == "store")'
 
 for tool in heap race flow; do
 	run $tool -- "$victim" store
-	deaths "$by_store and (.[0] | .tid == .pid and any(.stack[]; .function == \"main\"))"
+	deaths "$by_store and (.[0] | .first.tid == .pid and any(.first.stack[]; .function == \"main\"))"
 	ok "$tool: an access to memory that is not mapped, with its address and stack" $?
 	grep -q "^trapline $tool: note: .*deaths was killed by SIGSEGV\$" "$tmp/err"
 	ok "$tool: and one line says what ended the program" $?
 	run $tool -- "$victim" thread
-	deaths "$by_store and (.[0] | .tid != .pid and .thread == \"worker\" and any(.stack[]; .function == \"thread_of\"))"
+	deaths "$by_store and (.[0] | .first.tid != .pid and .first.thread == \"worker\" and any(.first.stack[]; .function == \"thread_of\"))"
 	ok "$tool: a thread that is not the first" $?
 	run $tool -- "$victim" handled
 	[ $? != 139 ] && grep -qx 'went on' "$tmp/stdout" && deaths '. == []' && ! grep -q killed "$tmp/err"
@@ -111,27 +111,27 @@ ends()
 		deaths "length == 1 and (.[0] | $2)" || return 1
 	done
 }
-ends divide '.signal == "SIGFPE" and .code == "FPE_INTDIV" and .function == "divide" and .stack[0].function == "divide"'
+ends divide '.kind == "SIGFPE" and .code == "FPE_INTDIV" and .first.function == "divide" and .first.stack[0].function == "divide"'
 ok 'a division by zero' $?
-ends bus '.signal == "SIGBUS" and .code == "BUS_ADRERR" and any(.stack[]; .function == "past_the_end_of_a_file")'
+ends bus '.kind == "SIGBUS" and .code == "BUS_ADRERR" and any(.first.stack[]; .function == "past_the_end_of_a_file")'
 ok 'an access behind the end of a file' $?
-ends abort '.signal == "SIGABRT" and .address == null and .sender == .pid and .function == "main"'
+ends abort '.kind == "SIGABRT" and .address == null and .sender == .pid and .first.function == "main"'
 ok 'abort(), in its caller' $?
-ends jump '.signal == "SIGSEGV" and .address == "0x0" and .stack[0].ip == "0x0" and .stack[1].function == "jump" and
-	.function == "jump" and any(.stack[]; .function == "main")'
+ends jump '.kind == "SIGSEGV" and .address == "0x0" and .first.stack[0].ip == "0x0" and .first.stack[1].function == "jump" and
+	.first.function == "jump" and any(.first.stack[]; .function == "main")'
 ok 'a call of a null pointer, with its caller' $?
-ends room '.function == "store" and any(.stack[]; .function == "with_much_room") and any(.stack[]; .function == "main")'
+ends room '.first.function == "store" and any(.first.stack[]; .function == "with_much_room") and any(.first.stack[]; .function == "main")'
 ok 'a stack with much in it' $?
-ends overflow '.signal == "SIGSEGV" and .function == "recurse" and (.stack | length > 10) and
-	all(.stack[0:9][]; .function == "recurse")'
+ends overflow '.kind == "SIGSEGV" and .first.function == "recurse" and (.first.stack | length > 10) and
+	all(.first.stack[0:9][]; .function == "recurse")'
 ok 'a stack that overflows' $?
-ends reported '.signal == "SIGSEGV" and .sender == .pid and .stack[0].function == "store" and
-	any(.stack[]; .function == "reported")'
+ends reported '.kind == "SIGSEGV" and .sender == .pid and .first.stack[0].function == "store" and
+	any(.first.stack[]; .function == "reported")'
 ok 'a handler that raises the signal again, which comes when it returns' $?
-ends child '.signal == "SIGSEGV" and .function == "store" and any(.stack[]; .function == "in_a_child")' &&
+ends child '.kind == "SIGSEGV" and .first.function == "store" and any(.first.stack[]; .function == "in_a_child")' &&
 	! grep -q killed "$tmp/err"
 ok 'a child' $?
-ends itself ".signal == \"SIGTERM\" and .stack == [] and (.sender == .pid or $further)"
+ends itself ".kind == \"SIGTERM\" and .first.stack == [] and (.sender == .pid or $further)"
 ok 'a SIGTERM of its own, without a stack' $?
 
 # sent SIGNAL: a process sends it to one that was attached to.
@@ -145,12 +145,12 @@ kill_it() { sent KILL; }
 end_it() { sent TERM; }
 for tool in heap race flow; do
 	attached $tool forever kill_it
-	deaths "length == 1 and (.[0] | .signal == \"SIGKILL\" and .stack == [] and
+	deaths "length == 1 and (.[0] | .kind == \"SIGKILL\" and .first.stack == [] and
 		($further or .sender != null and .sender_name == \"sh\"))" &&
 		grep -Eq "note: process $pid was killed by SIGKILL($by_sh)\$" "$tmp/err"
 	ok "$tool -p: a SIGKILL has its sender" $?
 	attached $tool forever end_it
-	deaths "length == 1 and (.[0] | .signal == \"SIGTERM\" and .stack == [] and ($further or .sender_name == \"sh\"))" &&
+	deaths "length == 1 and (.[0] | .kind == \"SIGTERM\" and .first.stack == [] and ($further or .sender_name == \"sh\"))" &&
 		[ "$(grep -c SIGTERM "$tmp/err")" = 1 ]
 	ok "$tool -p: a SIGTERM is one line" $?
 done
@@ -175,20 +175,20 @@ ok 'the SIGTERM of --for is not told' $?
 copy=$tmp/deaths
 for tool in heap race flow; do
 	attached $tool deleted
-	deaths "length == 1 and (.[0] | .signal == \"SIGSEGV\" and .stack[0].function == \"store\" and .stack[0].line > 0)"
+	deaths "length == 1 and (.[0] | .kind == \"SIGSEGV\" and .first.stack[0].function == \"store\" and .first.stack[0].line > 0)"
 	ok "$tool -p: a program whose file was removed meanwhile has names and lines" $?
 done
 
 options='--overhead 50%'
 attached heap freed
 jq -e -s 'any(.[]; .type == "heap" and .kind == "use-after-free" and .first.function == "read_freed" and .first.line > 0 and
-	.alloc.function == "freed" and .alloc.line > 0)' "$tmp/out" >/dev/null
+	.block.allocated.function == "freed" and .block.allocated.line > 0)' "$tmp/out" >/dev/null
 ok 'heap -p: an error of a program that has no file by then has names and lines' $?
 [ "$(jq -r 'select(.type == "heap") | .fingerprint' "$tmp/out" | sort -u | wc -l)" = "$(grep -c '"type":"heap"' "$tmp/out")" ]
 ok 'heap -p: and a fingerprint of its own' $?
 options='--stop --overhead 50%'
 attached heap freed
-jq -e -s 'any(.[]; .type == "heap" and .first.function == "read_freed" and .alloc.line > 0) and
+jq -e -s 'any(.[]; .type == "heap" and .first.function == "read_freed" and .block.allocated.line > 0) and
 	all(.[]; .type != "death")' "$tmp/out" >/dev/null
 ok 'heap -p: one that ends at its error, too' $?
 options=
@@ -196,13 +196,13 @@ options=
 cp "$victim" "$copy"
 run heap -- "$copy" replaced
 # Its file is opened as soon as its mapping is known, which may be too late.
-deaths 'length == 1 and (.[0] | .signal == "SIGSEGV" and .address == "0xea60" and
-	((.stack[0].function == null and all(.stack[]; .module != "deaths")) or
-	(.stack[0].function == "store" and .stack[0].line > 0)))'
+deaths 'length == 1 and (.[0] | .kind == "SIGSEGV" and .address == "0xea60" and
+	((.first.stack[0].function == null and all(.first.stack[]; .module != "deaths")) or
+	(.first.stack[0].function == "store" and .first.stack[0].line > 0)))'
 ok 'heap: names are not those of another program that has the name by then' $?
 
 # A stall may be what the program dies of.
-stall='any(.[]; .type == "stall_before_death" and .outcome == "killed by SIGSEGV" and .first.stalled_ns > 0 and
+stall='any(.[]; .type == "stall_before_death" and .kind == "killed by SIGSEGV" and .first.stalled_ns > 0 and
 	any(.first.stack[]; .function == "steps"))'
 in_some()
 {
@@ -220,7 +220,7 @@ in_some attached race stalled
 ok 'race -p: the stall right before a death' $?
 options=
 run race --overhead 50% -- "$victim" later
-deaths 'length == 1 and .[0].signal == "SIGABRT"' && jq -e -s 'all(.[]; .type != "stall_before_death")' "$tmp/out" >/dev/null
+deaths 'length == 1 and .[0].kind == "SIGABRT"' && jq -e -s 'all(.[]; .type != "stall_before_death")' "$tmp/out" >/dev/null
 ok 'race: none before a death that comes later' $?
 
 # What flow has written is printed as the run itself would.

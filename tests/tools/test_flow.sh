@@ -25,19 +25,19 @@ holds()
 sinks='map(select(.kind != "residue"))'
 
 flow -- "$victim" shell && holds "$sinks | length == 1 and (.[0] | .to.name == \"system\" and .grade == \"A\" and
-	.kind == \"copy\" and .bytes == 24 and .offset == 0 and .to.function == \"__libc_system\" and
-	.to.caller == \"shell\" and .from.name == \"read\" and .from.fd == 0 and .from.caller == \"take_text\" and
-	([.path[].kind] | all(. == \"copy\")) and (.path | length) >= 2)"
+	.kind == \"copy\" and .bytes == 24 and .offset == 0 and .to.via == \"__libc_system\" and
+	.to.function == \"shell\" and .from.name == \"read\" and .from.fd == 0 and .from.function == \"take_text\" and
+	([.steps[].kind] | all(. == \"copy\")) and (.steps | length) >= 2)"
 ok 'what is read gets into a shell, by its copies' $?
 flow -- "$victim" good && holds "$sinks == []"
 ok 'a line without it is not told' $?
 flow -- "$victim" path && holds "$sinks | length == 1 and (.[0] | .to.name == \"fopen64\" and .bytes == 24 and
-	any(.path[]; .function == \"copy_by_loop\"))"
+	any(.steps[]; .function == \"copy_by_loop\"))"
 ok 'a path is told once, with the function that copied it' $?
 flow -- "$victim" program && holds "$sinks | length == 1 and (.[0] | .to.name == \"execlp\" and .bytes == 24)"
 ok 'an argument of a program' $?
 flow -- "$victim" computed && holds "$sinks | length == 1 and (.[0] | .kind == \"computed\" and .grade == \"B\" and
-	.to.name == \"write\" and .to.fd == 2 and .bytes == 4 and .path[-1].function == \"compute\")"
+	.to.name == \"write\" and .to.fd == 2 and .bytes == 4 and .steps[-1].function == \"compute\")"
 ok 'what is computed from it has grade B' $?
 flow -- "$victim" table && holds "$sinks == []" && flow --tables -- "$victim" table &&
 	holds "$sinks | length == 1 and (.[0] | .grade == \"C\" and .bytes == 24)"
@@ -45,10 +45,10 @@ ok 'what is looked up with it is told with --tables, and has grade C' $?
 flow -- "$victim" cleared && holds "$sinks == []"
 ok 'what was overwritten does not get out' $?
 flow -- "$victim" residue && holds 'map(select(.kind == "residue" and .bytes == 24)) |
-	any(.to.memory == "data" and .path[-1].function == "copy_by_string") and
-	any(.to.memory == "heap" and .to.block_size >= 25)'
+	any(.to.memory == "data" and .steps[-1].function == "copy_by_string") and
+	any(.to.memory == "heap" and .to.block.size >= 25)'
 ok 'copies that stay are told with their memory and their writer' $?
-flow -- "$victim" residue && holds 'map(select(.to.memory == "data" and .path == [])) == []'
+flow -- "$victim" residue && holds 'map(select(.to.memory == "data" and .steps == [])) == []'
 ok 'a buffer that was cleared has none' $?
 flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .bytes == 24) and
 	any(.from.name == \"recv\" and .to.name == \"write\" and .bytes == 24)"
@@ -131,9 +131,9 @@ jq -e -s '.[-1].counters.registers' "$tmp/report" >"$tmp/registers"
 if [ "$(cat "$tmp/registers")" = 0 ]; then
 	skip 'a copy is followed when it is touched long after' 'a debug register is missing'
 else
-	flow -- "$victim" later && holds "$sinks | any(.bytes == 24 and any(.path[]; .function == \"copy_by_loop\"))" &&
+	flow -- "$victim" later && holds "$sinks | any(.bytes == 24 and any(.steps[]; .function == \"copy_by_loop\"))" &&
 		flow -- "$victim" later-thread &&
-		holds "$sinks | any(.bytes == 24 and any(.path[]; .function == \"copy_by_loop\"))"
+		holds "$sinks | any(.bytes == 24 and any(.steps[]; .function == \"copy_by_loop\"))"
 	ok 'a copy is followed when it is touched long after, by another thread too' $?
 	flow --from variable -- "$victim" variable && holds "$sinks | length == 1 and (.[0] | .bytes == 24 and
 		.from.origin == \"variable\" and .from.name == \"variable\")"
@@ -205,7 +205,7 @@ echo "$secret" >&7
 until [ "$(wc -l <"$tmp/answers")" = 3 ]; do sleep 0.05; done
 kill -INT $flow
 wait $flow && holds 'map(select(.kind == "residue" and .to.memory == "data")) | length >= 1 and
-	any(.path[-1].function == "copy_by_loop")'
+	any(.steps[-1].function == "copy_by_loop")'
 ok '-p finds what stays in a running process' $?
 echo after >&7
 for _ in 1 2 3 4 5 6 7 8 9 10; do

@@ -31,31 +31,31 @@ one()
 	ok "$2: $1" $?
 }
 
-allocated='.alloc.function == "make" and .alloc.stack[0].line > 0'
-freed='.free.function == "drop"'
+allocated='.block.allocated.function == "make" and .block.allocated.stack[0].line > 0'
+freed='.block.freed.function == "drop"'
 
-one use-after-free use_after_free ".grade == \"A\" and .access == \"write\" and .size == 1 and .offset == 7 and
-	.block_size == 40 and .first.function == \"put\" and $allocated and $freed"
-one use-after-free read_after_free ".grade == \"A\" and .access == \"read\" and .first.function == \"get\""
+one use-after-free use_after_free ".grade == \"A\" and .first.access == \"write\" and .size == 1 and .block.offset == 7 and
+	.block.size == 40 and .first.function == \"put\" and $allocated and $freed"
+one use-after-free read_after_free ".grade == \"A\" and .first.access == \"read\" and .first.function == \"get\""
 one double-free double_free ".grade == \"A\" and .first.function == \"drop\" and $allocated and $freed"
-one overflow overflow ".grade == \"A\" and .access == \"write\" and .offset == 48 and .block_size == 48 and
-	.first.function == \"put\" and $allocated and .free == null"
-one overflow overread '.grade == "A" and .access == "read" and .offset == 49'
+one overflow overflow ".grade == \"A\" and .first.access == \"write\" and .block.offset == 48 and .block.size == 48 and
+	.first.function == \"put\" and $allocated and .block.freed == null"
+one overflow overread '.grade == "A" and .first.access == "read" and .block.offset == 49'
 # With debug registers the write itself is caught; without, its trace is found later.
-written='.grade == "A" and .access == "write" and .first != null and .free == null'
-one underflow underflow ".offset == -1 and $allocated and
-	(($written) or (.grade == \"B\" and .first == null and $freed))"
-one underflow underflow_kept ".free == null and $allocated and (($written) or .grade == \"B\")"
-one underflow underread '.grade == "A" and .access == "read" and .offset == -1 and .first.function == "get"'
-one invalid-free free_stack '.grade == "A" and .memory == "stack" and .alloc == null'
+written='.grade == "A" and .first.access == "write" and .first.tid != null and .block.freed == null'
+one underflow underflow ".block.offset == -1 and $allocated and
+	(($written) or (.grade == \"B\" and .first.tid == null and $freed))"
+one underflow underflow_kept ".block.freed == null and $allocated and (($written) or .grade == \"B\")"
+one underflow underread '.grade == "A" and .first.access == "read" and .block.offset == -1 and .first.function == "get"'
+one invalid-free free_stack '.grade == "A" and .memory == "stack" and .block.allocated == null'
 one invalid-free free_data '.grade == "A" and .memory == "data"'
-one invalid-free free_middle ".grade == \"A\" and .memory == \"block\" and .offset == 8 and $allocated"
+one invalid-free free_middle ".grade == \"A\" and .memory == \"block\" and .block.offset == 8 and $allocated"
 one invalid-free free_unaligned '.grade == "A" and .memory == "unaligned"'
 one double-free realloc_freed '.grade == "A" and .first.function == "realloc_freed()"'
 one invalid-free new_and_free_array '.grade == "A" and .memory == "mismatched" and
-	.first.function == "new_and_free_array()" and .alloc.function == "new_and_free_array()"'
-one overflow kernel_reads '.grade == "A" and .in_system_call and .access == "read" and .size == 4 and .offset == 100'
-one use-after-free kernel_writes_freed '.grade == "A" and .in_system_call and .access == "write" and .size == 1'
+	.first.function == "new_and_free_array()" and .block.allocated.function == "new_and_free_array()"'
+one overflow kernel_reads '.grade == "A" and .first.in_system_call and .first.access == "read" and .size == 4 and .block.offset == 100'
+one use-after-free kernel_writes_freed '.grade == "A" and .first.in_system_call and .first.access == "write" and .size == 1'
 
 # none PROGRAM MODE OPTION...: no error, and the program went on.
 none()
@@ -115,11 +115,11 @@ heap --first 100000 -- "$errors" resizes &&
 	.counters.processes == 1 and .cost_ns > 0'
 ok 'the summary says what was sampled, and what it cost' $?
 
-heap -- "$errors" overflow_odd && all '.[0] | .kind == "overflow" and .offset == 13' &&
+heap -- "$errors" overflow_odd && all '.[0] | .kind == "overflow" and .block.offset == 13' &&
 	all '(.[-1].underreads and .[0].grade == "A") or .[0].grade == "B"'
 ok 'the bytes between a block and the page behind it are watched, or checked when it is freed' $?
 heap --align 1 -- "$errors" overflow_odd &&
-	all '.[0] | .kind == "overflow" and .grade == "A" and .offset == 13 and .first.function == "put"'
+	all '.[0] | .kind == "overflow" and .grade == "A" and .block.offset == 13 and .first.function == "put"'
 ok '--align 1: there are none' $?
 
 watch -- "$errors" use_after_free

@@ -161,7 +161,7 @@ static void lines_are_written(void **state)
 	assert_ptr_equal(strchr(text, '\n'), text + n - 1);
 	assert_non_null(strstr(text, "\"kind\":\"use-after-free\""));
 	assert_non_null(strstr(text, "\"offset\":16,"));
-	assert_non_null(strstr(text, "\"free\":{\"tid\":"));
+	assert_non_null(strstr(text, "\"freed\":{\"tid\":"));
 }
 
 static void a_child_goes_on_without_it(void **state)

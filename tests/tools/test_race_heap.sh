@@ -28,30 +28,30 @@ heap()
 
 for mode in malloc calloc realloc aligned memalign new; do
 	heap "$mode: the block, the offset, and who allocated it" \
-		"$ours and .memory == \"heap\" and .heap.size == 96 and .heap.offset == 40 and
-		.heap.freed == null and .heap.tid != .first.tid and
-		any(.heap.stack[]; .function == \"make_$mode\" and .file != null)" $mode --heap
+		"$ours and .memory == \"heap\" and .block.size == 96 and .block.offset == 40 and
+		.block.freed == null and .block.allocated.tid != .first.tid and
+		any(.block.allocated.stack[]; .function == \"make_$mode\" and .file != null)" $mode --heap
 done
 heap 'large: a block of many pages' \
-	"$ours and .heap.size == 1000000 and .heap.offset == 600000 and
-	.heap.stack[0].function == \"make_large\"" large --heap
+	"$ours and .block.size == 1000000 and .block.offset == 600000 and
+	.block.allocated.stack[0].function == \"make_large\"" large --heap
 heap 'child: a forked process has blocks of its own' \
-	"$ours and .heap.size == 96 and .heap.stack[0].function == \"make_malloc\" and
-	(.heap.thread == null or .heap.thread == \"gone\")" child --heap
+	"$ours and .block.size == 96 and .block.allocated.stack[0].function == \"make_malloc\" and
+	(.block.allocated.thread == null or .block.allocated.thread == \"gone\")" child --heap
 heap 'use after free: both stacks, and the name of the thread' \
 	'([.first.function, .second.function] | sort) == ["node_drop", "node_use"] and
-	.heap.stack[0].function == "make_malloc" and .heap.freed.stack[0].function == "node_drop" and
-	.heap.freed.tid == .heap.tid and .heap.freed.thread == "first"' use_after_free --heap
+	.block.allocated.stack[0].function == "make_malloc" and .block.freed.stack[0].function == "node_drop" and
+	.block.freed.tid == .block.allocated.tid and .block.freed.thread == "first"' use_after_free --heap
 heap 'mapped: no block is made up' \
-	"$ours and .heap == null and .memory == \"anonymous\"" mapped --heap
+	"$ours and .block == null and .memory == \"anonymous\"" mapped --heap
 holds '.[-1].counters | .heap_unknown_block > 0 and .heap_lost_blocks == 0 and
 	.heap_lost_stacks == 0'
 ok 'mapped: the counter tells of it, and nothing was lost' $?
-heap 'without --heap: no block' "$ours and .heap == null" malloc
+heap 'without --heap: no block' "$ours and .block == null" malloc
 if [ -f /usr/lib/x86_64-linux-gnu/libjemalloc.so.2 ]; then
 	export LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
-	heap 'another allocator below: jemalloc' "$ours and .heap.size == 96 and .heap.offset == 40 and
-		.heap.stack[0].function == \"make_malloc\"" malloc --heap
+	heap 'another allocator below: jemalloc' "$ours and .block.size == 96 and .block.offset == 40 and
+		.block.allocated.stack[0].function == \"make_malloc\"" malloc --heap
 	unset LD_PRELOAD
 else
 	skip 'another allocator below: jemalloc' 'libjemalloc2 is not installed'

@@ -78,7 +78,7 @@ static void on_report(void *arg, const struct trapline_race_report *report)
 			 report->first->tid != report->second->tid && report->len == 8 &&
 			 report->json_length == strlen(report->json) &&
 			 report->json[report->json_length - 1] == '}' &&
-			 strstr(report->json, "{\"type\":\"race\",\"grade\":\"A\",\"kind\":\"write-write\"");
+			 strstr(report->json, "{\"type\":\"race\",\"kind\":\"write-write\",\"grade\":\"A\"");
 	snprintf(seen->json, sizeof(seen->json), "%s", report->json);
 	__atomic_add_fetch(&seen->reports, 1, __ATOMIC_SEQ_CST);
 }

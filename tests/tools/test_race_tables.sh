@@ -52,7 +52,7 @@ grep -qE '^[1-9][0-9]* access(es)? to local variables got no traps \(table full\
 ok "locals that are given away: the text says so" $?
 lives "heap blocks and stacks" '.stalls > 0 and .counters.heap_lost_blocks > 0 and
 	.counters.heap_lost_stacks > 0' --heap --overhead 50% -- "$victims/race_heap" malloc 1
-holds 'all(.[] | select(.type == "race") | .heap; . == null or (.size == 96 and .freed == null))'
+holds 'all(.[] | select(.type == "race") | .block; . == null or (.size == 96 and .freed == null))'
 ok "heap blocks and stacks: no other block is taken for the lost one" $?
 timeout 60 "$trapline" race --heap --for 0.3 -- "$victims/race_heap" malloc 0.2 >"$tmp/out" 2>"$tmp/err"
 grep -qE '^heap: [1-9][0-9]* blocks? and [1-9][0-9]* stacks? were not recorded \(table full\)$' "$tmp/err"
@@ -83,7 +83,7 @@ ok "threads that block SIGTRAP: the program goes on" $?
 
 # A death whose names could be those of other files has none, and says so.
 race -- "$victims/deaths" store
-holds 'any(.[]; .type == "death" and .signal == "SIGSEGV" and .address == "0xea60" and .stack == [] and
+holds 'any(.[]; .type == "death" and .kind == "SIGSEGV" and .address == "0xea60" and .first.stack == [] and
 	(.why | test("records were lost")))'
 ok "mapped files of a process: a death says why it has no stack" $?
 
@@ -97,7 +97,7 @@ for victim in "race_guest given_locals" "race_constants after_abort 0.2" "race_r
 		--sweep --for 0.3 -- "$victims/"$victim
 done
 race -- "$victims/deaths" store
-holds 'any(.[]; .type == "death" and .signal == "SIGSEGV" and .stack[0].function == "store" and .why == null)'
+holds 'any(.[]; .type == "death" and .kind == "SIGSEGV" and .first.stack[0].function == "store" and .why == null)'
 ok "usual tables, mapped files: the stack is there" $?
 lives "usual tables, heap" '.stalls > 0 and .counters.heap_lost_blocks == 0 and
 	.counters.heap_lost_stacks == 0' --heap --overhead 50% -- "$victims/race_heap" malloc 1

@@ -437,11 +437,11 @@ static void a_file_is_named_where_it_is_known(void **state)
 	json_t *first = json_object_get(library, "first");
 	json_t *second = json_object_get(library, "second");
 	assert_string_equal(json_string_value(json_object_get(first, "module")), "libone.so");
-	assert_string_equal(json_string_value(json_object_get(first, "path")),
+	assert_string_equal(json_string_value(json_object_get(first, "module_path")),
 			    "/no/such/libone.so");
 	assert_true(json_is_true(json_object_get(first, "decoded")));
 	assert_true(json_is_null(json_object_get(second, "module")));
-	assert_true(json_is_null(json_object_get(second, "path")));
+	assert_true(json_is_null(json_object_get(second, "module_path")));
 	json_decref(library);
 }
 

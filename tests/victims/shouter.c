@@ -36,13 +36,14 @@ static void *run_race(void *arg)
 	return arg;
 }
 
+static void (*volatile release)(void *) = free; /* the compiler shall not know what it does */
+
 static __attribute__((noinline)) int read_freed(size_t n)
 {
 	volatile char *p = malloc(n);
 
 	p[0] = 1;
-	free((void *)p);
-	__asm__("" : "+r"(p)); /* the compiler shall not know that it is freed */
+	release((void *)p);
 	return p[0];
 }
 
