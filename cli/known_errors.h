@@ -9,7 +9,7 @@
 #define CLI_KNOWN_ERRORS_H
 
 #include "cli/opts.h"
-#include "report/race/race_baseline.h"
+#include "report/finding/baseline.h"
 #include "report/suppress/suppress.h"
 
 /* Adds the files, and those of TRAPLINE_SUPPRESSIONS. 0, or an exit status with a line printed. */

@@ -11,7 +11,7 @@
 #include "cli/launch/mapped_names.h"
 #include "host/death_watch.h"
 #include "host/mappings.h"
-#include "report/death.h"
+#include "report/finding/death.h"
 #include "report/dwarf/symbols.h"
 
 #include <stdbool.h>

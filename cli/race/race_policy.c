@@ -10,7 +10,7 @@
 #include "cli/known_errors.h"
 #include "cli/message.h"
 #include "report/plural.h"
-#include "report/race/race_baseline.h"
+#include "report/finding/baseline.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 
@@ -105,7 +105,7 @@ static int keep_baseline(const struct race_cli_settings *set, struct race_report
 		return 0;
 	int err = race_failures_add(failures, b, &failed);
 	if (!err)
-		err = baseline_write(b, r, set->grade_max, set->baseline, &added);
+		err = race_baseline_write(b, r, set->grade_max, set->baseline, &added);
 	if (err)
 		return err;
 	if (failed)

@@ -58,8 +58,7 @@ void finding_place_source(struct file_places *places, const struct finding_place
 	snprintf(path, n, "%s", p->place.file ? p->place.file : "");
 }
 
-/* What is between the program and libc, such as the operator new of Trapline and its malloc(). */
-static bool is_trapline(const char *module)
+bool finding_is_of_trapline(const char *module)
 {
 	return symbols_is_agent(module) || (module && !strcmp(module, "libtrapline-guard.so"));
 }
@@ -74,7 +73,7 @@ size_t finding_frames(struct file_places *places, const uint64_t *frames, size_t
 		const size_t count = file_places_frames(places, frames[i], !is_access || i > 0,
 							found, INLINED_MAX);
 
-		if (is_trapline(found[0].module))
+		if (finding_is_of_trapline(found[0].module))
 			continue;
 		for (size_t k = 0; k < count && used < most; k++)
 			out[used++] = (struct run_frame){

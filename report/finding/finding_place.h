@@ -32,6 +32,9 @@ void finding_place_source(struct file_places *places, const struct finding_place
 size_t finding_frames(struct file_places *places, const uint64_t *frames, size_t n, bool is_access,
 		      struct run_frame *out, size_t most);
 
+/* What is between the program and libc, such as the operator new of Trapline and its malloc(). */
+bool finding_is_of_trapline(const char *module);
+
 /* A text and its end: the hash begins with HASH_START. */
 uint64_t finding_hash(uint64_t hash, const char *text);
 /* The line counts from the function's first one: it stays when code above it changes. */

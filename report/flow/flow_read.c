@@ -4,7 +4,7 @@
  *
  * They may come from a stranger: a line that is not built as a flow ends the file there.
  */
-#include "report/death.h"
+#include "report/finding/death.h"
 #include "report/flow/flow_report_priv.h"
 #include "report/safe/clean.h"
 #include "report/safe/line.h"

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "code/insn/insn.h"
 #include "report/files/file_places.h"
+#include "report/finding/finding_stack.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
 
@@ -222,28 +223,12 @@ static bool make_valid(struct heap_record *r)
 
 /* ---- what is not to be printed ---- */
 
-struct heap_stacks_told {
-	struct run_frame frames[2][HEAP_STACK_MAX];
-	struct suppress_frame told[2][HEAP_STACK_MAX];
-};
+_Static_assert(HEAP_FRAMES <= FINDING_FRAMES, "a stack has room");
 
-static void fill_told(struct heap_report *r, const struct heap_moment *m, bool is_access,
-		      struct run_frame *frames, struct suppress_frame *told,
-		      struct suppress_stack *out)
+static void fill_stack(struct heap_report *r, const struct heap_moment *m, bool is_access,
+		       struct finding_stack *room, struct suppress_stack *out)
 {
-	out->frames = told;
-	out->count = heap_report_frames(r, m, is_access, frames);
-	for (size_t i = 0; i < out->count; i++)
-		told[i] = (struct suppress_frame){
-			.function = frames[i].place.function,
-			.symbol = frames[i].place.symbol,
-			.source = frames[i].place.file,
-			.line = frames[i].place.line,
-			.module = frames[i].place.module,
-			.is_inlined = frames[i].is_inlined,
-		};
-	while (out->top + 1 < out->count && symbols_is_system(frames[out->top].place.module))
-		out->top++;
+	finding_stack_fill(r->places, m->frames, m->frame_count, is_access, UINT_MAX, room, out);
 }
 
 /* By the stack of the access or of the free, and that of the allocation. */
@@ -255,14 +240,14 @@ static const struct suppression *heap_suppressed(struct heap_report *r, const st
 
 	if (!suppressions_count(r->suppressions))
 		return NULL;
-	struct heap_stacks_told *s = malloc(sizeof(*s));
-	if (!s)
+	struct finding_stack *rooms = calloc(2, sizeof(*rooms));
+	if (!rooms)
 		return NULL;
-	fill_told(r, has_first ? &record->first : &record->freed, has_first && record->ip,
-		  s->frames[0], s->told[0], &error.stacks[0]);
-	fill_told(r, &record->alloc, false, s->frames[1], s->told[1], &error.stacks[1]);
+	fill_stack(r, has_first ? &record->first : &record->freed, has_first && record->ip,
+		   &rooms[0], &error.stacks[0]);
+	fill_stack(r, &record->alloc, false, &rooms[1], &error.stacks[1]);
 	const struct suppression *by = suppressions_match(r->suppressions, &error);
-	free(s);
+	free(rooms);
 	return by;
 }
 

@@ -8,10 +8,10 @@
 #define HEAP_REPORT_H
 
 #include "record/heap_region.h"
+#include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
-#include "report/race/race_baseline.h"
+#include "report/finding/sarif.h"
 #include "report/run/run.h"
-#include "report/sarif.h"
 #include "report/suppress/suppress.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_sarif.c - heap errors as SARIF 2.1.0 (report/sarif.h). A kind is a rule, a grade is a level.
+ * heap_sarif.c - heap errors as SARIF 2.1.0 (report/finding/sarif.h). A kind is a rule, a grade is a level.
  * A result is at the access or the wrong free; allocation and free are related locations, with
  * stacks.
  */
@@ -9,41 +9,39 @@
 #include <limits.h>
 #include <string.h>
 
-static const struct rule {
-	const char *id;
-	const char *name;
-	const char *about;
-} rules[HEAP_KINDS] = {
-	[HEAP_USE_AFTER_FREE] = { "heap/use-after-free", "UseAfterFree",
-				  "A freed heap block is read or written." },
-	[HEAP_DOUBLE_FREE] = { "heap/double-free", "DoubleFree", "A heap block is freed twice." },
-	[HEAP_INVALID_FREE] = { "heap/invalid-free", "InvalidFree",
-				"An address is freed that is not the start of a heap block, or a "
-				"block by the wrong operator." },
-	[HEAP_OVERFLOW] = { "heap/overflow", "HeapOverflow",
-			    "Memory behind a heap block is read or written." },
-	[HEAP_UNDERFLOW] = { "heap/underflow", "HeapUnderflow",
-			     "Memory before a heap block is read or written." },
-	[HEAP_CORRUPTION] = { "heap/corruption", "HeapCorruption",
-			      "The C library noticed that memory of the heap was damaged, and "
-			      "ended the program." },
+static const char help[] = "Grade A (error): the access or the wrong free itself was caught. "
+			   "Grade B (warning): its trace was found later.";
+#define RULE(id_, name_, about_)                   \
+	{                                          \
+		id_, name_, about_, help, "error", \
+		{                                  \
+			"memory", "heap"           \
+		}                                  \
+	}
+static const struct sarif_rule rules[HEAP_KINDS] = {
+	[HEAP_USE_AFTER_FREE] = RULE("heap/use-after-free", "UseAfterFree",
+				     "A freed heap block is read or written."),
+	[HEAP_DOUBLE_FREE] = RULE("heap/double-free", "DoubleFree", "A heap block is freed twice."),
+	[HEAP_INVALID_FREE] =
+		RULE("heap/invalid-free", "InvalidFree",
+		     "An address is freed that is not the start of a heap block, or a "
+		     "block by the wrong operator."),
+	[HEAP_OVERFLOW] = RULE("heap/overflow", "HeapOverflow",
+			       "Memory behind a heap block is read or written."),
+	[HEAP_UNDERFLOW] = RULE("heap/underflow", "HeapUnderflow",
+				"Memory before a heap block is read or written."),
+	[HEAP_CORRUPTION] = RULE("heap/corruption", "HeapCorruption",
+				 "The C library noticed that memory of the heap was damaged, and "
+				 "ended the program."),
 };
+#undef RULE
 
 static json_t *heap_rules(void)
 {
-	static const char help[] =
-		"Grade A (error): the access or the wrong free itself was caught. "
-		"Grade B (warning): its trace was found later.";
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < HEAP_KINDS; i++)
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}", "id",
-					rules[i].id, "name", rules[i].name, "shortDescription",
-					sarif_message(rules[i].about), "fullDescription",
-					sarif_message(rules[i].about), "help", sarif_message(help),
-					"defaultConfiguration", "level", "error", "properties",
-					"tags", "memory", "heap"));
+		json_array_append_new(list, sarif_rule(&rules[i]));
 	return list;
 }
 
@@ -59,15 +57,8 @@ static json_t *stack_of(struct heap_report *r, const struct heap_moment *m, bool
 			const char *text)
 {
 	struct run_frame frames[HEAP_STACK_MAX];
-	size_t n = heap_report_frames(r, m, is_access, frames);
-	json_t *list = json_array();
 
-	for (size_t i = 0; i < n; i++) {
-		json_t *at = sarif_location(&frames[i].place, frames[i].place.file, NULL);
-
-		json_array_append_new(list, json_pack("{s:o}", "location", at));
-	}
-	return json_pack("{s:o, s:o}", "message", sarif_message(text), "frames", list);
+	return sarif_stack(frames, heap_report_frames(r, m, is_access, frames), text);
 }
 
 static json_t *heap_message(const struct heap_view *v)
@@ -100,22 +91,6 @@ static void add_moment(struct heap_report *r, const struct heap_moment *m,
 	json_array_append_new(stacks, stack_of(r, m, false, text));
 }
 
-static void heap_add_policy(const struct heap_view *v, bool has_baseline, json_t *j)
-{
-	char text[600];
-
-	if (has_baseline)
-		json_object_set_new(j, "baselineState",
-				    json_string(v->is_baselined ? "unchanged" : "new"));
-	if (!v->suppressed)
-		return;
-	snprintf(text, sizeof(text), "%s (%s:%d)", v->suppressed->text, v->suppressed->file,
-		 v->suppressed->line);
-	json_object_set_new(j, "suppressions",
-			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
-				      run_json_text(text)));
-}
-
 static json_t *heap_result(struct heap_report *r, const struct heap_view *v, bool has_baseline)
 {
 	const struct heap_record *record = &v->record;
@@ -137,11 +112,10 @@ static json_t *heap_result(struct heap_report *r, const struct heap_view *v, boo
 			      "level", record->grade ? "warning" : "error", "message",
 			      heap_message(v), "locations", at, "relatedLocations", related,
 			      "stacks", stacks, "partialFingerprints", "traplineHeap/v1",
-			      v->fingerprint, "occurrenceCount",
-			      (json_int_t)(v->count > INT32_MAX ? INT32_MAX : v->count),
+			      v->fingerprint, "occurrenceCount", sarif_count(v->count),
 			      "properties", "grade", grade);
 
-	heap_add_policy(v, has_baseline, j);
+	sarif_policy(j, has_baseline, v->is_baselined, v->suppressed);
 	return j;
 }
 

@@ -2,9 +2,9 @@
 /* race_failure.c - see race_failure.h. */
 #include "report/race/race_failure.h"
 
+#include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
 #include "report/plural.h"
-#include "report/race/race_baseline.h"
 #include "report/race/race_json.h"
 #include "report/run/run.h"
 

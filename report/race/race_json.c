@@ -4,8 +4,8 @@
 
 #include "record/race_words.h"
 #include "report/files/files.h"
+#include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
-#include "report/race/race_baseline.h"
 #include "report/run/run.h"
 
 #include <limits.h>
@@ -91,7 +91,7 @@ static json_t *heap_moment(struct race_report *r, const struct race_heap_event *
 	for (uint32_t i = 0; i < event->frame_count; i++)
 		moment.frame_count += race_run_frames(r, event->frames[i], true,
 						      frames + moment.frame_count, RACE_INLINED);
-	race_find_place(r, event->frames, event->frame_count, &place);
+	finding_place_find(race_places(r), event->frames, event->frame_count, false, &place);
 	race_path(r, place.at, path, sizeof(path));
 	moment.function = place.function;
 	moment.place = &place.place;

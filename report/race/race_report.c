@@ -7,10 +7,11 @@
 
 #include "base/hash.h"
 #include "record/race_judge.h"
+#include "record/race_words.h"
 #include "report/files/files.h"
 #include "report/files/headline.h"
+#include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
-#include "report/race/race_baseline.h"
 #include "report/run/run.h"
 #include "report/safe/clean.h"
 
@@ -107,6 +108,29 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 	}
 }
 
+static void words_of(const struct race_view *v, char *text, size_t n)
+{
+	snprintf(text, n, "%c %s %s%s%s / %s", "ABC"[v->grade], race_kind(&v->record),
+		 v -> variable, v -> variable[0] ? " in " : "",
+		 v->first.head[0] ? v->first.head : "?", v->second.head[0] ? v->second.head : "?");
+}
+
+int race_baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
+			const char *path, size_t *added)
+{
+	char text[900];
+	int err = 0;
+
+	*added = 0;
+	for (size_t i = 0; i < r->count && !err; i++) {
+		if (race_verdict(r->views[i], grade_max) != RACE_SHOWN)
+			continue;
+		words_of(r->views[i], text, sizeof(text));
+		err = baseline_add(b, r->views[i]->fingerprint, text, added);
+	}
+	return err ? err : baseline_save(b, "races", "race", path);
+}
+
 size_t race_report_count(const struct race_report *r)
 {
 	return r->count;
@@ -171,10 +195,9 @@ size_t race_run_frames(struct race_report *r, uint64_t at, bool after, struct ru
 	return count;
 }
 
-void race_find_place(struct race_report *r, const uint64_t *frames, size_t n,
-		     struct finding_place *out)
+struct file_places *race_places(struct race_report *r)
 {
-	finding_place_find(r->places, frames, n, false, out);
+	return r->places;
 }
 
 uint64_t race_frame(const struct race_side *side, uint32_t i, bool *after)

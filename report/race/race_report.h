@@ -91,6 +91,13 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
  */
 void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
 
+/*
+ * What the baseline has, and the races that are shown, into its file, all or nothing. None is taken out: what was not
+ * seen may just not have been caught this time. *added: how many are new. 0 or -errno.
+ */
+int race_baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
+			const char *path, size_t *added);
+
 /* Take in one record. *out is the race it belongs to, valid until the next call. 0 or -errno. */
 int race_report_add(struct race_report *r, const struct race_record *record,
 		    struct race_view **out);
@@ -141,10 +148,7 @@ size_t race_frames(struct race_report *r, uint64_t at, bool after, struct place 
 /* The same as they are printed. How many. */
 size_t race_run_frames(struct race_report *r, uint64_t at, bool after, struct run_frame *out,
 		       size_t n);
-/* Where an allocation or a free of a block is reported: behind their calls. */
-struct finding_place;
-void race_find_place(struct race_report *r, const uint64_t *frames, size_t n,
-		     struct finding_place *out);
+struct file_places *race_places(struct race_report *r);
 /* Where the source is, with its folder; false: not known. */
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n);
 /* The path of the file of a location; "": none. */

@@ -8,10 +8,10 @@
  * format's own words.
  */
 #include "report/finding/finding_json.h"
+#include "report/finding/sarif.h"
 #include "report/race/race_failure.h"
 #include "report/race/race_group.h"
 #include "report/race/race_json.h"
-#include "report/sarif.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -28,26 +28,25 @@ static const char failure_help[] =
 	"wakeup, or a sleep in place of a wait. `trapline race --replay` with the fingerprint in the "
 	"properties stalls these locations again.";
 
-static const struct rule {
-	const char *kind; /* race_kind() */
-	const char *id;
-	const char *name;
-	const char *about;
-	const char *help;
-} rules[] = {
-	{ "write-write", "race/write-write", "WriteWriteRace",
+#define TAGS                               \
+	{                                  \
+		"concurrency", "data-race" \
+	}
+/* Of a race the part of the id behind its first 5 characters is race_kind(). */
+static const struct sarif_rule rules[] = {
+	{ "race/write-write", "WriteWriteRace",
 	  "Two threads write to the same memory at the same time, without synchronization.",
-	  race_help },
-	{ "read-write", "race/read-write", "ReadWriteRace",
+	  race_help, "warning", TAGS },
+	{ "race/read-write", "ReadWriteRace",
 	  "A thread reads memory while another thread writes to it, without synchronization.",
-	  race_help },
-	{ "unknown-origin", "race/unknown-origin", "RaceOfUnknownOrigin",
+	  race_help, "warning", TAGS },
+	{ "race/unknown-origin", "RaceOfUnknownOrigin",
 	  "Memory changed just before a thread accessed it, but no thread was seen writing it (system "
 	  "call or other process).",
-	  race_help },
-	{ "failure", "race/failure", "ProvokedFailure",
-	  "The program fails when a thread is stalled, and does not fail otherwise.",
-	  failure_help },
+	  race_help, "warning", TAGS },
+	{ "race/failure", "ProvokedFailure",
+	  "The program fails when a thread is stalled, and does not fail otherwise.", failure_help,
+	  "warning", TAGS },
 };
 #define FAILURE_RULE (RULES - 1)
 #define RULES (sizeof(rules) / sizeof(rules[0]))
@@ -57,14 +56,7 @@ static json_t *rules_list(void)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < RULES; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s,s]}}",
-						"id", rules[i].id, "name", rules[i].name,
-						"shortDescription", sarif_message(rules[i].about),
-						"fullDescription", sarif_message(rules[i].about),
-						"help", sarif_message(rules[i].help),
-						"defaultConfiguration", "level", "warning",
-						"properties", "tags", "concurrency", "data-race"));
+		json_array_append_new(list, sarif_rule(&rules[i]));
 	return list;
 }
 
@@ -236,28 +228,12 @@ static json_t *main_location(struct race_report *r, const struct race_view *v,
 	return json_pack("[o]", access_location(r, v, is_second, when));
 }
 
-static void add_policy(struct race_report *r, const struct race_view *v, json_t *j)
-{
-	if (race_report_policy(r)->baseline)
-		json_object_set_new(j, "baselineState",
-				    json_string(v->is_baselined ? "unchanged" : "new"));
-	if (!v->suppressed)
-		return;
-	char text[600];
-	snprintf(text, sizeof(text), "%s (%s:%d)", v->suppressed->text, v->suppressed->file,
-		 v->suppressed->line);
-	json_object_set_new(j, "suppressions",
-			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
-				      finding_json_text(text)));
-}
-
-/* The format knows no 0. */
 static json_int_t times_of(struct race_report *r, const struct race_view *v)
 {
 	uint64_t times;
 
 	race_group_others(r, v, &times);
-	return times < 1 ? 1 : times > INT32_MAX ? INT32_MAX : (json_int_t)times;
+	return sarif_count(times);
 }
 
 static json_t *result(struct race_report *r, const struct race_view *v)
@@ -266,7 +242,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 	const char grade[] = { "ABC"[v->grade], '\0' };
 	size_t rule = 0;
 
-	while (rule + 1 < FAILURE_RULE && strcmp(rules[rule].kind, race_kind(&v->record)) != 0)
+	while (rule + 1 < FAILURE_RULE && strcmp(rules[rule].id + 5, race_kind(&v->record)) != 0)
 		rule++;
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o, s:{s:s}, s:I, s:{s:s, s:o}}",
 			      "ruleId", rules[rule].id, "ruleIndex", (int)rule, "level",
@@ -282,7 +258,7 @@ static json_t *result(struct race_report *r, const struct race_view *v)
 	json_t *flows = code_flows(r, v, in_race);
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);
-	add_policy(r, v, j);
+	sarif_policy(j, race_report_policy(r)->baseline, v->is_baselined, v->suppressed);
 	return j;
 }
 
@@ -310,9 +286,9 @@ static json_t *failure_result(struct race_report *r, const struct race_failures 
 		"message", failure_message(all, failure), "locations",
 		main_location(r, v, in_failure), "relatedLocations", related(r, v, in_failure),
 		"partialFingerprints", "traplineFailure/v1", failure->known_as, "occurrenceCount",
-		(json_int_t)(failure->runs < INT32_MAX ? failure->runs : INT32_MAX), "properties",
-		"outcome", failure->outcome, "fingerprint", failure->fingerprint, "runs",
-		(json_int_t)all->runs, "undisturbedRuns", (json_int_t)all->undisturbed_runs);
+		sarif_count(failure->runs), "properties", "outcome", failure->outcome,
+		"fingerprint", failure->fingerprint, "runs", (json_int_t)all->runs,
+		"undisturbedRuns", (json_int_t)all->undisturbed_runs);
 	json_t *flows = code_flows(r, v, in_failure);
 
 	if (v->varied[0])
@@ -320,9 +296,7 @@ static json_t *failure_result(struct race_report *r, const struct race_failures 
 				    race_json_varied(v));
 	if (flows)
 		json_object_set_new(j, "codeFlows", flows);
-	if (race_report_policy(r)->baseline)
-		json_object_set_new(j, "baselineState",
-				    json_string(failure->is_baselined ? "unchanged" : "new"));
+	sarif_policy(j, race_report_policy(r)->baseline, failure->is_baselined, NULL);
 	return j;
 }
 

@@ -7,51 +7,19 @@
  */
 #include "report/race/race_report.h"
 
+#include "report/finding/finding_stack.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAMES_MAX (RACE_FRAMES * RACE_INLINED)
-#define PATH_BYTES 512
-
-/* The stacks of one race, with what their frames point to. */
-struct stacks {
-	struct suppress_frame frames[2][FRAMES_MAX];
-	char paths[2][RACE_FRAMES][PATH_BYTES];
-};
-
-static void add_places(struct suppress_stack *stack, struct suppress_frame *frames,
-		       const struct place *places, size_t count, const char *path)
-{
-	for (size_t i = 0; i < count; i++)
-		frames[stack->count++] = (struct suppress_frame){
-			.function = places[i].function,
-			.symbol = places[i].symbol,
-			.source = places[i].file,
-			.line = places[i].line,
-			.module = places[i].module,
-			.path = *path ? path : NULL,
-			.is_inlined = i + 1 < count,
-		};
-}
+_Static_assert(RACE_FRAMES <= FINDING_FRAMES, "a stack has room");
 
 static void fill_stack(struct race_report *r, const struct race_side *side, uint32_t top,
-		       struct suppress_frame *frames, char (*paths)[PATH_BYTES],
-		       struct suppress_stack *stack)
+		       struct finding_stack *room, struct suppress_stack *out)
 {
-	struct place places[RACE_INLINED];
-	bool after;
-
-	stack->frames = frames;
-	for (uint32_t i = 0; i < side->frame_count; i++) {
-		uint64_t at = race_frame(side, i, &after);
-		size_t count = race_frames(r, at, after, places, RACE_INLINED);
-
-		race_path(r, at, paths[i], PATH_BYTES);
-		if (i == top)
-			stack->top = stack->count;
-		add_places(stack, frames, places, count, paths[i]);
-	}
+	finding_stack_fill(race_places(r), side->frames, side->frame_count,
+			   side->flags & RACE_DECODED, top, room, out);
 }
 
 const struct suppression *race_suppressed(struct race_report *r, const struct race_view *v)
@@ -66,16 +34,14 @@ const struct suppression *race_suppressed(struct race_report *r, const struct ra
 	snprintf(variable, sizeof(variable), "%s", v->variable);
 	variable[strcspn(variable, "+")] = '\0';
 	race.variable = variable;
-	struct stacks *stacks = malloc(sizeof(*stacks));
-	if (!stacks)
+	struct finding_stack *rooms = calloc(2, sizeof(*rooms));
+	if (!rooms)
 		return NULL;
-	fill_stack(r, &v->record.first, v->first.frame, stacks->frames[0], stacks->paths[0],
-		   &race.stacks[0]);
+	fill_stack(r, &v->record.first, v->first.frame, &rooms[0], &race.stacks[0]);
 	if (!(v->record.flags & RACE_UNKNOWN_ORIGIN))
-		fill_stack(r, &v->record.second, v->second.frame, stacks->frames[1],
-			   stacks->paths[1], &race.stacks[1]);
+		fill_stack(r, &v->record.second, v->second.frame, &rooms[1], &race.stacks[1]);
 	const struct suppression *by = suppressions_match(s, &race);
-	free(stacks);
+	free(rooms);
 	return by;
 }
 

@@ -3,8 +3,8 @@
 #include "report/race/race_report.h"
 #include "report/race/race_totals.h"
 
+#include "report/finding/baseline.h"
 #include "report/plural.h"
-#include "report/race/race_baseline.h"
 
 #include <inttypes.h>
 

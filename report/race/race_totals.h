@@ -4,8 +4,8 @@
 #define RACE_TOTALS_H
 
 #include "record/race_region.h"
+#include "report/finding/sarif.h"
 #include "report/race/race_report.h"
-#include "report/sarif.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -135,6 +135,11 @@ printf 'race_top:^put$\nheap_top:^get$\n' >"$tmp/suppressions"
 heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overflow
 [ $? = 9 ] && heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overread
 ok '--suppressions: one of races does not count, one of the heap does' $?
+printf 'heap_from_lib:%s$\n' "$(readlink -f "$errors")" >"$tmp/suppressions"
+heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overflow
+[ $? = 0 ] && printf 'heap_from_lib:/elsewhere/%s$\n' "$(basename "$errors")" >"$tmp/suppressions" &&
+	! heap --suppressions "$tmp/suppressions" --error-exitcode 9 -- "$errors" overflow
+ok '--suppressions: the path of the object that makes the access, and no other path' $?
 heap --baseline "$tmp/known" --error-exitcode 9 -- "$errors" overflow
 [ $? = 9 ] && grep -q '^[0-9a-f]\{16\}  A overflow: 0 bytes after a block of 48 bytes in put$' "$tmp/known" &&
 	heap --baseline "$tmp/known" --error-exitcode 9 -- "$errors" overflow && all '.[-1].baselined == 1' &&

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "report/race/race_baseline.h"
+#include "report/finding/baseline.h"
 #include "report/suppress/suppress.h"
 #include "report/dwarf/symbols.h"
 

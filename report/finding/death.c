@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* death.c - see death.h. */
-#include "report/death.h"
+#include "report/finding/death.h"
 
 #include "base/hash.h"
 #include "report/dwarf/symbols.h"
 #include "report/finding/finding_place.h"
+#include "report/finding/sarif.h"
 #include "report/run/run_text.h"
 #include "report/safe/clean.h"
-#include "report/sarif.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -310,26 +310,17 @@ bool death_read_json(const json_t *j, struct death *out)
 
 json_t *death_sarif_rule(void)
 {
-	static const char about[] = "A signal ended the program.";
+	static const struct sarif_rule rule = {
+		"death",
+		"Death",
+		"A signal ended the program.",
+		"The result is at the instruction that the signal came from, or at the call of the "
+		"C library that raised it.",
+		"error",
+		{ "crash" },
+	};
 
-	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:[s]}}", "id", "death", "name",
-			 "Death", "shortDescription", sarif_message(about), "fullDescription",
-			 sarif_message(about), "help",
-			 sarif_message("The result is at the instruction that the signal came "
-				       "from, or at the call of the C library that raised it."),
-			 "defaultConfiguration", "level", "error", "properties", "tags", "crash");
-}
-
-static json_t *frames_of_death(const struct death *d, const char *text)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < d->frame_count; i++)
-		json_array_append_new(list,
-				      json_pack("{s:o}", "location",
-						sarif_location(&d->frames[i].place,
-							       d->frames[i].place.file, NULL)));
-	return json_pack("{s:o, s:o}", "message", sarif_message(text), "frames", list);
+	return sarif_rule(&rule);
 }
 
 json_t *death_sarif_result(const struct death *d, int rule)
@@ -349,7 +340,7 @@ json_t *death_sarif_result(const struct death *d, int rule)
 	return json_pack("{s:s, s:i, s:s, s:o, s:[o], s:[o], s:{s:s}, s:I}", "ruleId", "death",
 			 "ruleIndex", rule, "level", "error", "message", sarif_message(text),
 			 "locations", sarif_location(at, at->file, NULL), "stacks",
-			 frames_of_death(d, text), "partialFingerprints", "traplineDeath/v1",
-			 d->fingerprint, "occurrenceCount",
-			 (json_int_t)(d->count > INT32_MAX ? INT32_MAX : d->count));
+			 sarif_stack(d->frames, d->frame_count, text), "partialFingerprints",
+			 "traplineDeath/v1", d->fingerprint, "occurrenceCount",
+			 sarif_count(d->count));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sarif.c - see sarif.h. */
-#include "report/sarif.h"
+#include "report/finding/sarif.h"
 
-#include "report/death.h"
+#include "report/finding/death.h"
+#include "report/suppress/suppress.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,6 +19,52 @@
 json_t *sarif_message(const char *text)
 {
 	return json_pack("{s:o}", "text", run_json_text(text && *text ? text : "?"));
+}
+
+json_t *sarif_rule(const struct sarif_rule *rule)
+{
+	json_t *tags = json_array();
+
+	for (size_t i = 0; i < 2 && rule->tags[i]; i++)
+		json_array_append_new(tags, json_string(rule->tags[i]));
+	return json_pack("{s:s, s:s, s:o, s:o, s:o, s:{s:s}, s:{s:o}}", "id", rule->id, "name",
+			 rule->name, "shortDescription", sarif_message(rule->about),
+			 "fullDescription", sarif_message(rule->about), "help",
+			 sarif_message(rule->help), "defaultConfiguration", "level", rule->level,
+			 "properties", "tags", tags);
+}
+
+json_t *sarif_stack(const struct run_frame *frames, size_t n, const char *text)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *at = sarif_location(&frames[i].place, frames[i].place.file, NULL);
+
+		json_array_append_new(list, json_pack("{s:o}", "location", at));
+	}
+	return json_pack("{s:o, s:o}", "message", sarif_message(text), "frames", list);
+}
+
+json_int_t sarif_count(uint64_t count)
+{
+	return count < 1 ? 1 : count > INT32_MAX ? INT32_MAX : (json_int_t)count;
+}
+
+void sarif_policy(json_t *result, bool has_baseline, bool is_baselined,
+		  const struct suppression *by)
+{
+	char text[600];
+
+	if (has_baseline)
+		json_object_set_new(result, "baselineState",
+				    json_string(is_baselined ? "unchanged" : "new"));
+	if (!by)
+		return;
+	snprintf(text, sizeof(text), "%s (%s:%d)", by->text, by->file, by->line);
+	json_object_set_new(result, "suppressions",
+			    json_pack("[{s:s, s:o}]", "kind", "external", "justification",
+				      run_json_text(text)));
 }
 
 /* Percent-encoded: of a path, slashes stay. */

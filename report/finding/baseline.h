@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_baseline.h - the races that were known before, in a file: one a line, by fingerprint.
+ * baseline.h - the findings that were known before, in a file: one a line, by fingerprint.
  *
  * Meant to be kept beside the source: sorted, so that a change to it is a few lines, and with a
  * few words after each fingerprint for readers.
  */
-#ifndef RACE_BASELINE_H
-#define RACE_BASELINE_H
+#ifndef REPORT_FINDING_BASELINE_H
+#define REPORT_FINDING_BASELINE_H
 
-#include "report/race/race_report.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 struct baseline;
 
@@ -41,12 +42,5 @@ int baseline_add(struct baseline *b, const char *fingerprint, const char *words,
 /* Into a file, all or nothing. what: `races`, as its first line has it. 0 or -errno. */
 int baseline_save(const struct baseline *b, const char *what, const char *command,
 		  const char *path);
-
-/*
- * What it has, and the races of the report that are shown, into a file, all or nothing. None is
- * taken out: what was not seen may just not have been caught this time. *added: how many are new.
- */
-int baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
-		   const char *path, size_t *added);
 
 #endif

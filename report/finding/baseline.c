@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* race_baseline.c - see race_baseline.h. */
-#include "report/race/race_baseline.h"
-#include "record/race_words.h"
+/* baseline.c - see baseline.h. */
+#include "report/finding/baseline.h"
 #include "report/safe/line.h"
 
 #include <ctype.h>
@@ -210,28 +209,6 @@ int baseline_add(struct baseline *b, const char *fingerprint, const char *words,
 	return 0;
 }
 
-static int add_shown(struct baseline *b, struct race_report *r, enum race_grade grade_max,
-		     size_t *added)
-{
-	char text[900];
-
-	*added = 0;
-	for (size_t i = 0; i < race_report_count(r); i++) {
-		const struct race_view *v = race_report_view(r, i);
-
-		if (race_verdict(v, grade_max) != RACE_SHOWN)
-			continue;
-		snprintf(text, sizeof(text), "%c %s %s%s%s / %s", "ABC"[v->grade],
-			 race_kind(&v->record), v -> variable, v -> variable[0] ? " in " : "",
-			 v->first.head[0] ? v->first.head : "?",
-			 v->second.head[0] ? v->second.head : "?");
-		int err = baseline_add(b, v->fingerprint, text, added);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
 static int print(const struct baseline *b, const char *what, const char *command, FILE *f)
 {
 	fprintf(f,
@@ -259,12 +236,4 @@ int baseline_save(const struct baseline *b, const char *what, const char *comman
 	if (err)
 		unlink(beside);
 	return err;
-}
-
-int baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
-		   const char *path, size_t *added)
-{
-	int err = add_shown(b, r, grade_max, added);
-
-	return err ? err : baseline_save(b, "races", "race", path);
 }

@@ -4,8 +4,8 @@
  *
  * Files below the current folder are given relative to it (%SRCROOT%), as hosts want them.
  */
-#ifndef REPORT_SARIF_H
-#define REPORT_SARIF_H
+#ifndef REPORT_FINDING_SARIF_H
+#define REPORT_FINDING_SARIF_H
 
 #include "report/run/run.h"
 
@@ -28,7 +28,25 @@ struct sarif_run {
 	size_t death_count;
 };
 
+struct sarif_rule {
+	const char *id;
+	const char *name;
+	const char *about;
+	const char *help;
+	const char *level; /* of a result that has none of its own */
+	const char *tags[2];
+};
+
+json_t *sarif_rule(const struct sarif_rule *rule);
 json_t *sarif_message(const char *text);
+/* A stack with what happened there. */
+json_t *sarif_stack(const struct run_frame *frames, size_t n, const char *text);
+/* The format has no 0, and numbers of 32 bits. */
+json_int_t sarif_count(uint64_t count);
+/* Marks a result as known by the baseline or as new, and as suppressed; by: NULL, it is not. */
+struct suppression;
+void sarif_policy(json_t *result, bool has_baseline, bool is_baselined,
+		  const struct suppression *by);
 /*
  * A location as far as it is known: source line, function, module. text: what happens there; NULL:
  * nothing.
