@@ -66,6 +66,7 @@ struct heap_cli {
 
 static int make_heap_region(struct heap_cli *c)
 {
+	const char *guards = getenv("TRAPLINE_GUARDS");
 	int err = agent_region_open(REGION_NAME, HEAP_MAGIC, sizeof(*c->region), &c->memory);
 
 	if (err)
@@ -79,6 +80,7 @@ static int make_heap_region(struct heap_cli *c)
 		.seed = c->set.seed,
 		.align = c->set.align,
 		.does_stop = (uint64_t)c->set.stop,
+		.no_regions = !strcmp(guards ? guards : "", "mprotect"),
 	};
 	if (heap_report_open(c->region, &c->report))
 		return cli_wrong(COMMAND, "out of memory");

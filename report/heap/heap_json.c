@@ -124,6 +124,7 @@ json_t *heap_summary_object(const struct heap_totals *t)
 			    c[HEAP_CPU_NS] ? run_json_count(c[HEAP_CPU_NS]) : json_null());
 	json_object_set_new(j, "wall_ns", run_json_count(t->wall_ns));
 	json_object_set_new(j, "pool_bytes", run_json_count(t->pool_bytes));
+	json_object_set_new(j, "guards", json_string(t->has_regions ? "regions" : "mprotect"));
 	json_object_set_new(j, "underreads", json_boolean(!c[HEAP_UNWATCHED]));
 	json_object_set_new(j, "processes", run_json_count(c[HEAP_PROCESSES]));
 	json_object_set_new(j, "lost_torn", run_json_count(t->torn));

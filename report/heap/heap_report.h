@@ -77,6 +77,7 @@ struct heap_totals {
 	double budget; /* a part of 1 */
 	uint64_t first;
 	uint64_t seed;
+	bool has_regions;
 	char why_unwatched[200];
 	size_t errors; /* that are shown */
 	size_t suppressed;

@@ -42,6 +42,7 @@ void heap_totals(const struct heap_region *region, struct heap_totals *out)
 	out->budget = (double)region->settings.budget_ppm / 1e6;
 	out->first = region->settings.first;
 	out->seed = region->settings.seed;
+	out->has_regions = __atomic_load_n(&region->has_regions, __ATOMIC_RELAXED) != 0;
 	memcpy(out->why_unwatched, region->why_unwatched, sizeof(out->why_unwatched) - 1);
 	clean_text(out->why_unwatched);
 }
@@ -137,6 +138,8 @@ void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f)
 	print_cost(t, f);
 	print_lost(t, f);
 	print_watches(t, f);
+	if (is_verbose)
+		fprintf(f, "  guards: %s\n", t->has_regions ? "regions" : "mprotect");
 	if (is_verbose)
 		for (int i = 0; i < HEAP_COUNTERS; i++)
 			fprintf(f, "  %s: %" PRIu64 "\n", heap_counter_names[i], t->counters[i]);

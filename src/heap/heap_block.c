@@ -18,6 +18,7 @@
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
 #include "heap/heap_draw.h"
+#include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "heap/heap_watch.h"
@@ -152,8 +153,14 @@ static void *take(const struct heap_request *r, uint32_t nth)
 		counter_add(&heap_region->counters[is_full ? HEAP_LOST_FULL : HEAP_LOST_LARGE], 1u);
 		return NULL;
 	}
+	if (!heap_pages_hold(slot)) {
+		heap_pool_push(slot);
+		counter_add(&heap_region->counters[HEAP_LOST_FULL], 1u);
+		return NULL;
+	}
 	bool is_reused = atomic_get(&slot->state) != HEAP_SLOT_NEW;
 	if (!heap_pool_open(slot)) {
+		heap_pages_let_go(slot);
 		heap_pool_push(slot);
 		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
 		return NULL;
@@ -167,6 +174,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	if (r->is_zeroed)
 		memset((void *)slot->start, 0, slot->bytes);
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_LIVE);
+	heap_pages_let_go(slot);
 	heap_watch_newest(slot);
 	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
 	if (slot->is_drawn)
@@ -227,12 +235,15 @@ static void give(struct heap_slot *slot, enum heap_family family, const uint64_t
 				HEAP_MEMORY_MISMATCHED, frame);
 	heap_tell_event(&slot->freed, frame);
 	if (atomic_swap(&slot->is_protected, 0u))
-		heap_pool_open(slot);
+		heap_pool_open_again(slot);
 	inspect(slot);
+	bool is_held = heap_pages_hold(slot);
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_FREED);
 	/* The kernel may refuse: then uses of it are not found. */
 	if (!heap_is_over && !heap_pool_close(slot))
 		counter_add(&heap_region->counters[HEAP_LOST_MEMORY], 1u);
+	if (is_held)
+		heap_pages_let_go(slot);
 	heap_pool_push(slot);
 	atomic_add(&heap_live, (uint64_t)-1);
 }

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 

@@ -22,6 +22,7 @@
 #include "guest/stacks.h"
 #include "heap/heap.h"
 #include "heap/heap_copy.h"
+#include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "trap/arch.h"

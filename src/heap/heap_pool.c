@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/table_size.h"
 
-#define CLASSES 5u
 #define ACCESS (PROT_READ | PROT_WRITE)
 
 /* All are 0 at first, so that no page is touched before it is used: both numbers are less that of the cell. */
@@ -37,8 +36,8 @@ struct size_class {
 };
 
 /* Powers of two, so that turns may wrap. 32 MiB for blocks. */
-static struct size_class classes[CLASSES] = {
-	{ .room = PAGE_BYTES, .count = TABLE_SIZE(4096u, 2u) },
+static struct size_class classes[HEAP_CLASSES] = {
+	{ .room = PAGE_BYTES, .count = HEAP_PAGE_SLOTS },
 	{ .room = 4 * PAGE_BYTES, .count = TABLE_SIZE(256u, 2u) },
 	{ .room = 16 * PAGE_BYTES, .count = TABLE_SIZE(64u, 2u) },
 	{ .room = 64 * PAGE_BYTES, .count = TABLE_SIZE(16u, 2u) },
@@ -71,6 +70,7 @@ static struct heap_slot *slot_at(struct size_class *c, size_t i)
 	if (counter_get(&slot->base))
 		return slot;
 	slot->size_class = (uint32_t)(c - classes);
+	slot->number = (uint32_t)i;
 	slot->room = c->room;
 	atomic_set(&slot->base, c->start + PAGE_BYTES + i * stride_of(c));
 	return slot;
@@ -100,7 +100,7 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 	size_t rows = 0;
 
 	*pool_bytes = 0;
-	for (uint32_t i = 0; i < CLASSES; i++) {
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
 		bytes += span_of(&classes[i]);
 		rows += classes[i].count;
 		*pool_bytes += classes[i].room * classes[i].count;
@@ -116,7 +116,7 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 		return memory_error(pool);
 	}
 	uintptr_t at = (uintptr_t)pool;
-	for (uint32_t i = 0; i < CLASSES; i++) {
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
 		struct size_class *c = &classes[i];
 
 		c->slots = (struct heap_slot *)table;
@@ -181,7 +181,7 @@ void heap_pool_push(struct heap_slot *slot)
 struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full)
 {
 	*is_full = false;
-	for (uint32_t i = 0; i < CLASSES; i++) {
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
 		if (bytes > classes[i].room)
 			continue;
 		struct heap_slot *slot = pop(&classes[i]);
@@ -197,7 +197,7 @@ struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full)
 
 struct heap_slot *heap_pool_slot(uintptr_t address)
 {
-	for (uint32_t i = 0; i < CLASSES; i++) {
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
 		struct size_class *c = &classes[i];
 
 		if (address - c->start >= c->end - c->start)
@@ -216,99 +216,19 @@ struct heap_slot *heap_pool_next(const struct heap_slot *slot)
 	return next < c->count ? slot_at(c, next) : NULL;
 }
 
-static bool protect(uintptr_t start, size_t bytes, int access)
+uint32_t heap_pool_used(uint32_t size_class)
 {
-	return !sys3(SYS_mprotect, start, bytes, access);
+	return atomic_get(&classes[size_class].used);
 }
 
-/* The page behind it may have been given access. */
-static void close_behind(struct heap_slot *slot)
+struct heap_slot *heap_pool_at(uint32_t size_class, uint32_t number)
 {
-	if (atomic_get(&slot->is_open_behind) && atomic_swap(&slot->is_open_behind, 0u))
-		protect(slot->base + slot->room, PAGE_BYTES, PROT_NONE);
-}
-
-/*
- * Memory that could be written once is accounted by the kernel, also without access later. So a slot is
- * never joined with the pages around it, which were not: later changes of its access split and join nothing.
- */
-bool heap_pool_open(struct heap_slot *slot)
-{
-	close_behind(slot);
-	return protect(slot->base, slot->room, ACCESS);
-}
-
-bool heap_pool_close(struct heap_slot *slot)
-{
-	close_behind(slot);
-	return protect(slot->base, slot->room, PROT_NONE);
-}
-
-static void note_open(uintptr_t address, size_t bytes)
-{
-	struct heap_slot *slot = heap_pool_slot(address);
-
-	for (; slot && slot->base < address + bytes; slot = heap_pool_next(slot))
-		if (slot->base + slot->room < address + bytes)
-			atomic_set(&slot->is_open_behind, 1u);
-}
-
-void heap_pool_let_all(uintptr_t address, size_t bytes)
-{
-	uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
-	size_t span = (address + bytes - page + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-
-	note_open(page, span);
-	/* Too many mappings: as one, they are fewer. The program must go on. */
-	if (!protect(page, span, ACCESS))
-		protect(heap_range.start, heap_range.bytes, ACCESS);
-}
-
-void heap_pool_let(uintptr_t address)
-{
-	heap_pool_let_all(address, 1);
-}
-
-void heap_pool_close_again(uintptr_t address, size_t bytes)
-{
-	const struct heap_slot *slot = heap_pool_slot(address);
-
-	for (; slot && slot->base < address + bytes; slot = heap_pool_next(slot)) {
-		uint32_t state = atomic_get(&slot->state);
-
-		if (state == HEAP_SLOT_FREED || state == HEAP_SLOT_NEW)
-			protect(slot->base, slot->room, PROT_NONE);
-		/* Another thread took it meanwhile. */
-		if (atomic_get(&slot->state) != state)
-			protect(slot->base, slot->room, ACCESS);
-		protect(slot->base + slot->room, PAGE_BYTES, PROT_NONE);
-	}
-}
-
-static void close_unused_of(const struct size_class *c)
-{
-	uintptr_t from = c->start;
-
-	for (uint32_t i = 0; i < atomic_get(&c->used); i++) {
-		const struct heap_slot *slot = &c->slots[i];
-
-		if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
-			continue;
-		protect(from, slot->base - from, PROT_NONE);
-		from = slot->base + slot->room;
-	}
-	protect(from, c->end - from, PROT_NONE);
-}
-
-void heap_pool_close_unused(void)
-{
-	for (uint32_t i = 0; i < CLASSES; i++)
-		close_unused_of(&classes[i]);
+	return slot_at(&classes[size_class], number);
 }
 
 void heap_pool_each(void (*call)(struct heap_slot *slot))
 {
-	for (uint32_t i = 0; i < CLASSES; i++)
+	for (uint32_t i = 0; i < HEAP_CLASSES; i++)
 		for (uint32_t k = 0; k < atomic_get(&classes[i].used); k++)
 			if (atomic_get(&classes[i].slots[k].state) != HEAP_SLOT_NEW)
 				call(&classes[i].slots[k]);

@@ -12,7 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/table_size.h"
 #include "heap/heap.h"
+
+#define HEAP_CLASSES 5u
+#define HEAP_PAGE_SLOTS TABLE_SIZE(4096u, 2u) /* of one page: those of the first size */
 
 enum heap_slot_state {
 	HEAP_SLOT_NEW, /* no block was there */
@@ -37,7 +41,11 @@ struct heap_slot {
 	uint32_t is_told_behind;
 	uint32_t is_protected; /* the program itself changed the access of its pages */
 	uint32_t is_drawn;     /* it is one of all blocks alike, and not of a context */
-	uint32_t size_class;   /* never changes, like the next two */
+	uint32_t is_held;      /* by a thread that changes its pages: heap_pages.h */
+	uint32_t has_copy;     /* of the bytes of its freed block, which have no page */
+	uint32_t is_shut;      /* by mprotect(2), where a guard region was refused */
+	uint32_t size_class;   /* never changes, like the next three */
+	uint32_t number;       /* among those of its size */
 	uintptr_t base;
 	size_t room;	 /* bytes from base on; then a page without access */
 	uintptr_t start; /* of the block */
@@ -59,18 +67,9 @@ struct heap_slot *heap_pool_slot(uintptr_t address);
 /* The slot that begins after the page without access that the address is in; NULL: none. */
 struct heap_slot *heap_pool_next(const struct heap_slot *slot);
 
-/* Access to the pages of a slot; false: the kernel refused. */
-bool heap_pool_open(struct heap_slot *slot);
-/* No access to its pages, nor to the one behind them. */
-bool heap_pool_close(struct heap_slot *slot);
-/* Access to the page of an address, so that an access that was reported can go on. */
-void heap_pool_let(uintptr_t address);
-/* The same for a range, which lies in the pool; and back to what the states of its slots ask for. */
-void heap_pool_let_all(uintptr_t address, size_t bytes);
-void heap_pool_close_again(uintptr_t address, size_t bytes);
-
-/* No access to all that has no block in use; nothing is allocated meanwhile. */
-void heap_pool_close_unused(void);
+/* Slots of a size that were taken once, from the first on; and one of them. */
+uint32_t heap_pool_used(uint32_t size_class);
+struct heap_slot *heap_pool_at(uint32_t size_class, uint32_t number);
 
 /* Calls for each slot that has or had a block. */
 void heap_pool_each(void (*call)(struct heap_slot *slot));

@@ -13,6 +13,7 @@
 #include "heap/heap_death.h"
 #include "heap/heap_draw.h"
 #include "heap/heap_fault.h"
+#include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
 #include "heap/heap_watch.h"
@@ -56,6 +57,10 @@ static int start_all(struct heap_region *region, struct heap_range *range)
 		err = heap_tell_start();
 	if (!err)
 		err = heap_pool_start(range, &region->pool_bytes);
+	if (!err) {
+		heap_pages_start(range->start, !region->settings.no_regions);
+		region->has_regions = heap_pages_are_regions();
+	}
 	if (!err)
 		err = heap_fault_start();
 	return err;
@@ -90,6 +95,7 @@ void heap_forked(void)
 		return;
 	heap_pid = sys_getpid();
 	heap_budget_forked();
+	heap_pages_forked();
 	heap_fault_forked();
 	heap_tell_forked();
 	heap_watch_forked();
@@ -115,6 +121,7 @@ int heap_start_again(struct heap_region *region)
 	heap_context_forget(region->settings.first);
 	heap_tell_forked();
 	region->pool_bytes = heap_region->pool_bytes;
+	region->has_regions = heap_pages_are_regions();
 	counter_add(&region->counters[HEAP_PROCESSES], 1u);
 	atomic_set(&heap_region, region);
 	int err = heap_fault_start();
@@ -130,6 +137,7 @@ void heap_forked_alone(void)
 {
 	heap_self = (struct heap_thread){ .busy = heap_self.busy };
 	heap_pid = sys_getpid();
+	heap_pages_forked();
 	heap_fault_forked();
 	heap_watch_forked();
 	heap_stop();

@@ -137,6 +137,7 @@ struct heap_settings {
 	uint64_t allowance_ns;	    /* of the start, which the budget pays back */
 	uint64_t first;		    /* blocks of each context without a budget; 0: two within it */
 	uint64_t seed;		    /* of what is drawn */
+	uint64_t no_regions;	    /* guards by mprotect(2) in any case */
 	uint64_t align;		    /* least alignment of a block, 1 to 16 */
 	uint64_t does_stop;	    /* the program ends at the first error */
 	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */
@@ -155,6 +156,7 @@ struct heap_region {
 	/* And all processes this. Of the run, state and error are of a process that ran before. */
 	struct run_words run;
 	uint64_t counters[HEAP_COUNTERS];
+	uint64_t has_regions;	 /* guards are regions where they can be, not mprotect(2) alone */
 	uint64_t pool_bytes;	 /* what sampled blocks can have at most, in one process */
 	char why_unwatched[200]; /* ... that got no debug register */
 	uint64_t live; /* sampled blocks that were in use when it ended: free() keeps its jump for them */
