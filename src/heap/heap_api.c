@@ -307,6 +307,7 @@ static struct heap_region *new_region(const struct trapline_heap_opts *o, const 
 		.seed = clock_now_ns(),
 		.align = o->align ? o->align : ALIGN_MOST,
 		.are_traps_blocked = facts->blocks_trap,
+		.has_family = 1,
 		.has_reader = 1,
 	};
 	return region;

@@ -2,14 +2,13 @@
 /*
  * heap_budget.c - see heap_budget.h.
  *
- * The accounts lie in memory that children share with their parent. They are numbers alone: a child that writes
- * others there changes how much is sampled, and nothing else.
+ * Threads may use the accounts of a run before for a while: their memory stays.
  */
 #include "heap/heap_budget.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/memory.h"
+#include "heap/heap_family.h"
 
 #define PPM 1000000u
 /* What takes longer was interrupted: other threads ran, and that is no cost. */
@@ -34,6 +33,8 @@ struct accounts {
 	uint64_t cpu_ns;
 	uint64_t closed_until_ns; /* contexts: by the coarse clock */
 };
+
+_Static_assert(sizeof(struct accounts) <= HEAP_FAMILY_DRAW - HEAP_FAMILY_BUDGET, "it has room");
 
 static struct accounts *accounts;
 static struct {
@@ -61,41 +62,15 @@ static uint64_t cpu_of_process(void)
 	return ns > budget.before_ns ? ns - budget.before_ns : 0;
 }
 
-static int map_accounts(void)
+void heap_budget_start(const struct heap_region *region, void *family)
 {
-	void *at = memory_map_inherited(sizeof(*accounts));
-
-	if (memory_failed(at))
-		return memory_error(at);
-	accounts = at;
-	return 0;
-}
-
-/* Threads may be using those of the run before: the same memory again. */
-static void clear_accounts(void)
-{
-	for (uint32_t i = 0; i < HEAP_ACCOUNTS; i++)
-		atomic_set(&accounts->spent_ns[i], UINT64_C(0));
-	atomic_set(&accounts->watches_ns, UINT64_C(0));
-	atomic_set(&accounts->calls, UINT64_C(0));
-	atomic_set(&accounts->cpu_ns, UINT64_C(0));
-	atomic_set(&accounts->closed_until_ns, UINT64_C(0));
-}
-
-int heap_budget_start(const struct heap_region *region)
-{
-	int err = accounts ? 0 : map_accounts();
-
-	if (err)
-		return err;
-	clear_accounts();
+	atomic_set(&accounts, (struct accounts *)((char *)family + HEAP_FAMILY_BUDGET));
 	budget.ppm = region->settings.budget_ppm;
 	budget.allowance_ns = allowance_in(region);
 	budget.started_ns = clock_now_ns();
 	budget.told_ns = 0;
 	budget.before_ns = 0;
 	budget.before_ns = cpu_of_process();
-	return 0;
 }
 
 void heap_budget_forked(void)

@@ -26,8 +26,8 @@ enum heap_account {
 	HEAP_ACCOUNTS,
 };
 
-/* 0 or -errno. Not in a handler. */
-int heap_budget_start(const struct heap_region *region);
+/* family: heap_family.h. Not in a handler. */
+void heap_budget_start(const struct heap_region *region, void *family);
 /* In a child: the accounts are those of its parent, but for what is the CPU time of its own. */
 void heap_budget_forked(void);
 

@@ -26,6 +26,7 @@
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_draw.h"
+#include "heap/heap_family.h"
 #include "heap/heap_frames.h"
 #include "heap/heap_watch.h"
 
@@ -74,6 +75,10 @@ static const uint32_t sets_of[LEVELS] = { TABLE_SIZE(128u, 2u), TABLE_SIZE(1024u
 					  TABLE_SIZE(8192u, 2u) };
 static const uint32_t counts_of[LEVELS] = { TABLE_SIZE(1024u, 2u), TABLE_SIZE(8192u, 2u),
 					    TABLE_SIZE(65536u, 2u) };
+_Static_assert(HEAP_FAMILY_COUNTS + (TABLE_SIZE(1024u + 8192u + 65536u, 6u)) *
+					    (sizeof(struct count) + sizeof(struct past)) <=
+		       HEAP_FAMILY_BYTES,
+	       "they have room");
 static struct level levels[LEVELS];
 static struct level *level; /* the newest that is used */
 static uint32_t first_blocks;
@@ -84,21 +89,18 @@ static size_t bytes_of_counts(uint32_t i)
 }
 
 /* Shared with children: what one of them has sampled is less worth in the next. */
-static int map_counts(void)
+static void set_counts(void *family)
 {
-	size_t bytes = 0;
+	char *at = (char *)family + HEAP_FAMILY_COUNTS;
 
-	for (uint32_t i = 0; i < LEVELS; i++)
-		bytes += bytes_of_counts(i);
-	char *at = memory_map_inherited(bytes);
-	if (memory_failed(at))
-		return memory_error(at);
 	for (uint32_t i = 0; i < LEVELS; i++) {
-		levels[i].counts = (struct count *)at;
-		levels[i].pasts = (struct past *)(levels[i].counts + counts_of[i]);
+		struct count *counts = (struct count *)at;
+
+		levels[i].pasts = (struct past *)(counts + counts_of[i]);
+		atomic_set(&levels[i].counts, counts);
+		levels[i].used_counts = 0;
 		at += bytes_of_counts(i);
 	}
-	return 0;
 }
 
 static void set_first(uint64_t first)
@@ -106,7 +108,7 @@ static void set_first(uint64_t first)
 	first_blocks = first < FIRST_MOST ? (uint32_t)first : FIRST_MOST;
 }
 
-int heap_context_start(uint64_t first)
+int heap_context_start(uint64_t first, void *family)
 {
 	size_t bytes = 0;
 
@@ -115,11 +117,7 @@ int heap_context_start(uint64_t first)
 	char *at = memory_map(bytes);
 	if (memory_failed(at))
 		return memory_error(at);
-	int err = map_counts();
-	if (err) {
-		memory_unmap(at, bytes);
-		return err;
-	}
+	set_counts(family);
 	for (uint32_t i = 0; i < LEVELS; i++) {
 		struct level *l = &levels[i];
 
@@ -133,10 +131,9 @@ int heap_context_start(uint64_t first)
 	return 0;
 }
 
-void heap_context_forget(uint64_t first)
+void heap_context_forget(uint64_t first, void *family)
 {
-	for (uint32_t i = 0; i < LEVELS && &levels[i] <= level; i++)
-		memset(levels[i].counts, 0, bytes_of_counts(i));
+	set_counts(family);
 	set_first(first);
 }
 

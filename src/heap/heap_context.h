@@ -5,11 +5,11 @@
 
 #include <stdint.h>
 
-/* 0 or -errno. Not in a handler. */
-int heap_context_start(uint64_t first);
+/* family: heap_family.h. 0 or -errno. Not in a handler. */
+int heap_context_start(uint64_t first, void *family);
 
 /* All contexts are new. */
-void heap_context_forget(uint64_t first);
+void heap_context_forget(uint64_t first, void *family);
 
 /* The calls of this thread that were not counted yet. */
 void heap_context_end(void);

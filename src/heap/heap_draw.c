@@ -5,16 +5,16 @@
  * The distance between two blocks that are drawn is exponential: what has passed says nothing of what comes.
  * So a thread may draw again whenever it looks, by the N of that moment.
  *
- * Children share N and the row of seeds with their parent, as they share the accounts (heap_budget.c).
+ * Children share N and the row of seeds with their parent, as they share the accounts.
  */
 #include "heap/heap_draw.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/memory.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_family.h"
 
 #define FIRST_MEAN 1000u /* before anything is known of the program */
 #define MEAN_MOST (1u << 24)
@@ -36,24 +36,17 @@ struct pace {
 	uint32_t mean; /* N */
 };
 
+_Static_assert(sizeof(struct pace) <= HEAP_FAMILY_COUNTS - HEAP_FAMILY_DRAW, "it has room");
+
 static struct pace *pace;
 
-int heap_draw_start(uint64_t seed)
+void heap_draw_start(uint64_t seed, void *family)
 {
-	struct pace *p = pace ? pace : memory_map_inherited(sizeof(*p));
+	struct pace *p = (struct pace *)((char *)family + HEAP_FAMILY_DRAW);
 
-	if (memory_failed(p))
-		return memory_error(p);
-	atomic_set(&p->seed, seed);
-	atomic_set(&p->rows, UINT64_C(0));
-	atomic_set(&p->drawn, UINT64_C(0));
-	atomic_set(&p->look_ns, UINT64_C(0));
-	atomic_set(&p->cpu_ns, UINT64_C(0));
-	atomic_set(&p->calls, UINT64_C(0));
-	atomic_set(&p->share_ns, UINT64_C(0));
-	atomic_set(&p->mean, FIRST_MEAN);
-	pace = p;
-	return 0;
+	p->seed = seed;
+	p->mean = FIRST_MEAN;
+	atomic_set(&pace, p);
 }
 
 /* ---- numbers ---- */

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 0 or -errno. Not in a handler. */
-int heap_draw_start(uint64_t seed);
+/* family: heap_family.h. Not in a handler. */
+void heap_draw_start(uint64_t seed, void *family);
 
 /* A number of this thread's own row. */
 uint32_t heap_random(void);

@@ -12,6 +12,7 @@
 #include "heap/heap_context.h"
 #include "heap/heap_death.h"
 #include "heap/heap_draw.h"
+#include "heap/heap_family.h"
 #include "heap/heap_fault.h"
 #include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
@@ -45,13 +46,23 @@ static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
+/* Or -errno as a pointer. */
+static void *family_of(struct heap_region *region)
+{
+	return region->settings.has_family ? region->family :
+					     memory_map_inherited(HEAP_FAMILY_BYTES);
+}
+
 static int start_all(struct heap_region *region, struct heap_range *range)
 {
-	heap_block_start();
-	int err = heap_draw_start(region->settings.seed);
+	void *family = family_of(region);
 
-	if (!err)
-		err = heap_context_start(region->settings.first);
+	if (memory_failed(family))
+		return memory_error(family);
+	heap_budget_start(region, family);
+	heap_draw_start(region->settings.seed, family);
+	heap_block_start();
+	int err = heap_context_start(region->settings.first, family);
 
 	if (!err)
 		err = heap_tell_start();
@@ -73,9 +84,7 @@ int heap_start(struct heap_region *region)
 
 	heap_region = region;
 	dl_iterate_phdr(find_data, &heap_data);
-	int err = heap_budget_start(region);
-	if (!err)
-		err = start_all(region, &range);
+	int err = start_all(region, &range);
 	if (err) {
 		heap_region = NULL;
 		return err;
@@ -116,9 +125,9 @@ void heap_stop(void)
 
 int heap_start_again(struct heap_region *region)
 {
-	heap_budget_start(region);
-	heap_draw_start(region->settings.seed);
-	heap_context_forget(region->settings.first);
+	heap_budget_start(region, region->family);
+	heap_draw_start(region->settings.seed, region->family);
+	heap_context_forget(region->settings.first, region->family);
 	heap_tell_forked();
 	region->pool_bytes = heap_region->pool_bytes;
 	region->has_regions = heap_pages_are_regions();

@@ -28,6 +28,8 @@
 #define HEAP_REGS 17u /* by DWARF number */
 #define HEAP_CODE 16u
 #define HEAP_MESSAGE 64u
+/* What a process and its forked children have together (src/heap/heap_family.h). */
+#define HEAP_FAMILY_BYTES (4096u + 16u * (1024u + 8192u + 65536u))
 
 enum heap_kind {
 	HEAP_USE_AFTER_FREE,
@@ -141,6 +143,7 @@ struct heap_settings {
 	uint64_t align;		    /* least alignment of a block, 1 to 16 */
 	uint64_t does_stop;	    /* the program ends at the first error */
 	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */
+	uint64_t has_family;	    /* one process and its children alone use `family` */
 	uint64_t has_reader;	    /* in the process itself: it sleeps on `told` */
 };
 
@@ -172,6 +175,7 @@ struct heap_region {
 	uint64_t read_at;
 	struct heap_record records[HEAP_RECORDS];
 	struct file_row files[HEAP_FILES];
+	uint8_t family[HEAP_FAMILY_BYTES] __attribute__((aligned(64)));
 };
 
 _Static_assert(offsetof(struct heap_region, run) == SHARE_HEAD_BYTES,
