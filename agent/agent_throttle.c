@@ -16,8 +16,6 @@
 #include "trap/dispatch.h"
 
 #define STACK_BYTES (128u << 10)
-#define CHANGE_STEP_NS 2000000
-#define CHANGE_STEPS 500 /* 1 s */
 
 _Static_assert(sizeof(((struct throttle_region *)0)->why) <= sizeof(((struct run_words *)0)->why),
 	       "the words of a run have room for why there is no budget");
@@ -44,16 +42,6 @@ static int open_budget(uint32_t i)
 	const struct trapline_throttle_opts opts = options_of(i);
 
 	return throttle_open(self, &opts, region, i, &open_budgets[i]);
-}
-
-/* The command looks whether they are still there. */
-static void tell_events(void)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < THROTTLE_BUDGETS && open_budgets[i]; i++)
-		n += throttle_descriptors(open_budgets[i], region->events + n, THROTTLE_EVENTS - n);
-	atomic_set(&region->event_count, n);
 }
 
 static void tell_failure(int err, const char *why)
@@ -130,15 +118,13 @@ static int throttle_start(void *shared)
 		end_last();
 		return err;
 	}
-	tell_events();
 	run_follow_forks(&agent_throttle);
 	return 0;
 }
 
 /* ---- in a process that runs ---- */
 
-static uint32_t is_changing; /* the events: by the thread of the run, or by a call */
-static int is_region_used;   /* by a thread in a check, after the end */
+static int is_region_used; /* by a thread in a check, after the end */
 
 /* The jumps into libc need the decoder, which is opened in the borrowed thread: see agent_probe.c. */
 static void throttle_comes(int is_late)
@@ -155,7 +141,6 @@ static int throttle_arm(void *shared, int is_late)
 		return -EBUSY;
 	const int err = begin();
 	if (!err) {
-		tell_events();
 		return 0;
 	}
 	memcpy(region->run.why, region->why, sizeof(region->why));
@@ -164,7 +149,7 @@ static int throttle_arm(void *shared, int is_late)
 	return err;
 }
 
-/* The lock is looked at all the while: the program may close it. */
+/* The lock is tried all the while, beside the looks at the action of SIGTRAP. */
 static int throttle_tick(uint64_t passed_ns)
 {
 	(void)passed_ns;
@@ -173,18 +158,11 @@ static int throttle_tick(uint64_t passed_ns)
 
 static void throttle_leave(void *shared)
 {
-	const struct timespec step = { 0, CHANGE_STEP_NS };
 	struct throttle_region *r = shared;
-	uint32_t none = 0;
 
 	atomic_set(&r->stop, 1u);
-	for (int i = 0; i < CHANGE_STEPS && !atomic_cas(&is_changing, &none, 1u); i++) {
-		none = 0;
-		sys_nap(&step);
-	}
 	is_region_used = close_budgets();
 	region = NULL;
-	atomic_set(&is_changing, 0u);
 }
 
 static void throttle_replaced(void)
@@ -201,25 +179,6 @@ static void throttle_ended(void *shared)
 {
 	(void)shared;
 	late_calls.wait_for_masks();
-}
-
-/* Opens the events again that the program has closed with other descriptors. */
-static int open_again(const char *text)
-{
-	uint32_t none = 0;
-
-	if (!atomic_cas(&is_changing, &none, 1u))
-		return -EBUSY;
-	int err = region && self ? 0 : -ENOENT;
-	for (uint32_t i = 0; !err && i < THROTTLE_BUDGETS && open_budgets[i]; i++) {
-		const struct trapline_throttle_opts opts = options_of(i);
-
-		err = throttle_open_again(self, &opts, open_budgets[i]);
-	}
-	if (!err)
-		tell_events();
-	atomic_set(&is_changing, 0u);
-	return err;
 }
 
 void agent_throttle_let_go(const char *why)
@@ -246,7 +205,6 @@ void agent_throttle_rest(const char *why)
 static void throttle_agent_forked(void)
 {
 	run_forget_parent(&agent_throttle);
-	atomic_set(&is_changing, 0u);
 	if (!region || is_at_rest || atomic_get(&region->stop))
 		return;
 	memset(open_budgets, 0, sizeof(open_budgets));
@@ -254,12 +212,11 @@ static void throttle_agent_forked(void)
 	begin();
 }
 
-struct run agent_throttle_again = { .option = "throttle-again=", .call = open_again };
 struct run agent_throttle = {
 	.option = "throttle=",
 	.magic = THROTTLE_MAGIC,
 	.bytes = sizeof(struct throttle_region),
-	.flags = RUN_OPENS_TRAP | RUN_LIVES_ON | RUN_OWN_TABLE,
+	.flags = RUN_OPENS_TRAP | RUN_OWN_TABLE,
 	.calls = &late_calls,
 	.replaced = throttle_replaced,
 	.start = throttle_start,

@@ -8,7 +8,6 @@
 extern struct run agent_race;
 extern struct run agent_race_end;
 extern struct run agent_throttle;
-extern struct run agent_throttle_again;
 extern struct run agent_patch;
 extern struct run agent_patch_go;
 extern struct run agent_probe;

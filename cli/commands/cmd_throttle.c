@@ -46,7 +46,6 @@
 #define TICK_NS 20000000
 #define INSPECT_EVERY 5	  /* samples */
 #define STARTING_WAITS 10 /* of that length */
-#define TRY_AGAIN_NS 1000000000
 #define ARM_STEP_NS 1000000
 #define ARM_MOST_NS 10000000000u
 #define PROCESS_CLOCK 2 /* CPUCLOCK_SCHED of the kernel */
@@ -114,10 +113,6 @@ struct throttling {
 	bool is_over;	     /* the program has ended */
 	uint64_t cpu_before; /* of the running process, as the kernel counts; 0: it started here */
 	uint64_t cpu_last;
-	uint64_t closed;  /* how often the process closed the events */
-	uint64_t lost_ns; /* it has no budget since then; 0: it has */
-	uint64_t tried_ns;
-	char again_why[512]; /* why the events could not be opened again */
 	int memory_fd;	/* of the running process: readable until it ends or executes a program */
 	uint64_t probe; /* an address there */
 	int status;	/* of the command */
@@ -398,41 +393,6 @@ static double amount_of(const struct throttling *th, const struct throttle_limit
 	return (double)drawn;
 }
 
-static bool has_its_events(const struct throttling *th)
-{
-	uint32_t n = __atomic_load_n(&th->region->event_count, __ATOMIC_SEQ_CST);
-	pid_t reader = program_reader(th->set.pid);
-	char path[64];
-	char name[64];
-
-	for (uint32_t i = 0; i < n && i < THROTTLE_EVENTS; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", reader, th->region->events[i]);
-		ssize_t length = readlink(path, name, sizeof(name) - 1);
-		name[length > 0 ? length : 0] = '\0';
-		if (strcmp(name, "anon_inode:[perf_event]") != 0)
-			return false;
-	}
-	return true;
-}
-
-/* A program that closes all descriptors it does not know closes the events: they are opened again. */
-static void keep_events(struct throttling *th)
-{
-	/* A call that was given up may have opened them after all. */
-	if (has_its_events(th)) {
-		th->lost_ns = 0;
-		return;
-	}
-	if (th->lost_ns && clock_now_ns() - th->tried_ns < TRY_AGAIN_NS)
-		return;
-	th->closed += !th->lost_ns;
-	if (!th->lost_ns)
-		th->lost_ns = clock_now_ns();
-	th->tried_ns = clock_now_ns();
-	if (!agent_call_end(th->set.pid, "throttle-again", th->again_why, sizeof(th->again_why)))
-		th->lost_ns = 0;
-}
-
 /* `CPU 29.8% (budget 30.0%)`; what one thread of --per-thread draws is not known. */
 static void print_amount(FILE *f, const struct throttling *th, const struct throttle_limit *b,
 			 uint64_t drawn, double seconds)
@@ -512,22 +472,11 @@ static int print_summary(struct throttling *th)
 	fputc('\n', stderr);
 	if (th->set.verbose)
 		print_details(th);
-	if (th->lost_ns && !th->is_over)
-		return cli_wrong(COMMAND,
-				 "process %d closed the events of its budget, which could not be "
-				 "opened again (%s): it had no budget in the last %.1f s",
-				 th->set.pid, th->again_why,
-				 (double)(th->lifted_ns - th->lost_ns) / 1e9);
 	if (th->is_over && !th->set.command && program_state(th->set.pid) == PROGRAM_RUNS)
 		return cli_wrong(COMMAND,
 				 "process %d executed another program, which has no budget: "
 				 "throttle it again",
 				 th->set.pid);
-	if (th->closed)
-		cli_note(COMMAND,
-			 "process %d closed the events of its budget; they were opened again "
-			 "(%llu time%s)",
-			 th->set.pid, (unsigned long long)th->closed, th->closed == 1 ? "" : "s");
 	if (r->failures)
 		return cli_wrong(COMMAND, "%llu process%s ran without a budget: %.*s",
 				 (unsigned long long)r->failures, r->failures == 1 ? "" : "es",
@@ -580,8 +529,6 @@ static void inspect(struct throttling *th)
 {
 	if (th->set.command)
 		uncovered_inspect(&th->uncovered);
-	else
-		keep_events(th);
 }
 
 /* Until the budget ends. A command of Trapline gets Ctrl-C as well; other signals are forwarded. */

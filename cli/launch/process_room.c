@@ -135,7 +135,7 @@ static int check_descriptors(const char *command, pid_t pid, const char *option)
 	    !program_status(pid, pid, "Threads", threads, sizeof(threads)))
 		return CLI_OK;
 	const uint64_t limit = limit_of(pid, "Max open files", true);
-	const uint64_t need = OWN_FD_OF_EVENTS + EVENTS * strtoull(threads, NULL, 10);
+	const uint64_t need = OWN_FD_OF_TABLE + EVENTS * strtoull(threads, NULL, 10);
 	if (limit >= need)
 		return CLI_OK;
 	return cli_wrong(command,

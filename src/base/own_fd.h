@@ -16,6 +16,8 @@
  */
 extern int own_fd_lowest;
 
+/* As many as the table of the agent needs beside those of a tool. */
+#define OWN_FD_OF_TABLE 32
 /* What it is for a tool that opens events in each thread: below, all numbers are the program's. */
 #define OWN_FD_OF_EVENTS 600
 

@@ -283,17 +283,6 @@ int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count, ev
 	return err;
 }
 
-void event_drop_gone(struct trapline_event *ev)
-{
-	struct event_roots *roots = &ev->roots;
-	size_t n = roots->count * roots->fds_per_root;
-	uint64_t id;
-
-	for (size_t i = 0; i < n; i++)
-		if (sys_ioctl(roots->fds[i], PERF_EVENT_IOC_ID, (uintptr_t)&id))
-			roots->fds[i] = -1;
-}
-
 /*
  * Disable before close: a forked child, or a mapped ring, may have another reference and would keep
  * the event armed. A number at which that fails is not an event any more. The program has closed

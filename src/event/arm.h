@@ -20,11 +20,6 @@ int event_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 int event_try_arm(struct trapline_event *ev, const pid_t *tids, size_t tid_count,
 		  event_prepare prepare);
 void event_disarm(struct trapline_event *ev);
-/*
- * The program has closed descriptors: those that are not events any more are forgotten, since
- * others get their numbers.
- */
-void event_drop_gone(struct trapline_event *ev);
 /* Have room for descriptors of so many threads, for event_aim_again(). Not in a handler. */
 int event_reserve(struct trapline_event *ev, size_t threads);
 

@@ -14,7 +14,6 @@
 
 #define THROTTLE_MAGIC 0x656c74746f726874u
 #define THROTTLE_BUDGETS 4
-#define THROTTLE_EVENTS 64
 
 struct throttle_account {
 	uint64_t origin; /* due = origin + drawn * cost; 0: not opened yet */
@@ -57,12 +56,6 @@ struct throttle_region {
 	uint64_t processes; /* that began */
 	uint64_t failures;  /* processes in which it could not begin */
 	char why[160];
-	/*
-	 * The descriptors of the events in a process of -p, or some of them, for the command to
-	 * inspect.
-	 */
-	uint32_t event_count;
-	int32_t events[THROTTLE_EVENTS];
 };
 
 _Static_assert(offsetof(struct throttle_region, run) == SHARE_HEAD_BYTES,

@@ -170,12 +170,6 @@ void throttle_share(struct trapline_throttle *t, struct throttle_region *region,
 	t->reported = drawn_here(t);
 }
 
-void throttle_count_on(struct trapline_throttle *t)
-{
-	if (drawn_here(t) < atomic_get(&t->reported))
-		atomic_set(&t->reported, drawn_here(t));
-}
-
 void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 {
 	uint64_t unopened = 0;

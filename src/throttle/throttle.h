@@ -35,7 +35,6 @@ struct trapline_throttle {
 	uint32_t scope;
 	int clock; /* of the one thread that draws CPU time; 0: another scope, or amount */
 	struct trapline_event *event;
-	uint32_t is_left_behind; /* a thread may still be in a check of an earlier event */
 
 	struct throttle_account own;
 	struct throttle_account *account; /* own, or one shared by processes */
@@ -76,9 +75,6 @@ void throttle_begin(struct trapline_throttle *t, uint64_t per_second);
 
 /* The account of the command's budget instead of its own; before throttle_begin(). */
 void throttle_share(struct trapline_throttle *t, struct throttle_region *region, uint32_t budget);
-
-/* Its event is a new one, which counts from 0. */
-void throttle_count_on(struct trapline_throttle *t);
 
 /* What has been drawn, as the kernel counts. */
 uint64_t throttle_drawn(struct trapline_throttle *t);

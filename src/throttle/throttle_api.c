@@ -20,8 +20,6 @@
 #define CHECK_CPU_NS 2000000u
 #define CHECKS_PER_SECOND 200u
 #define CHECK_CPU_MIN_NS 100000u
-#define LEAVE_STEP_NS 1000000
-#define LEAVE_STEPS 50
 
 static enum trapline_action on_tick(const struct trapline_hit *hit)
 {
@@ -128,53 +126,6 @@ int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 	return 0;
 }
 
-/* One that falls asleep just then misses the call to wake up: so there are several. */
-static void leave_old(struct trapline_throttle *th, const struct trapline_event *old)
-{
-	struct timespec step = { 0, LEAVE_STEP_NS };
-
-	for (int i = 0; i < LEAVE_STEPS; i++) {
-		throttle_wake_others(th);
-		if (!inflight_is_any(old->pid, old->index))
-			return;
-		sys_nap(&step);
-	}
-}
-
-int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
-			struct trapline_throttle *th)
-{
-	struct trapline_event *old = th->event;
-	uint32_t index = old->index;
-
-	event_drop_gone(old);
-	int err = open_event(t, th, o);
-
-	if (err)
-		return err;
-	throttle_count_on(th);
-	event_switch(th->event, 1);
-	/* Threads may sleep in the old one for seconds, and close would wait for them. */
-	leave_old(th, old);
-	event_close(old);
-	if (inflight_is_any(th->event->pid, index))
-		th->is_left_behind = 1;
-	return 0;
-}
-
-uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, uint32_t max)
-{
-	const struct event_roots *roots = &th->event->roots;
-	size_t n = roots->count * roots->fds_per_root;
-	uint32_t count = 0;
-
-	/* The program cannot close what is in a table of Trapline. */
-	for (size_t i = 0; i < n && count < max; i++)
-		if (roots->fds[i] < OWN_FD_FAR)
-			fds[count++] = roots->fds[i];
-	return count;
-}
-
 TRAPLINE_API int trapline_throttle(struct trapline *t, const struct trapline_throttle_opts *opts,
 				   struct trapline_throttle **out)
 {
@@ -223,13 +174,12 @@ int throttle_end(struct trapline_throttle *th)
 {
 	pid_t pid = th->event->pid;
 	uint32_t index = th->event->index;
-	int is_left_behind = th->is_left_behind;
 
 	/* Sleepers see it; closing the event waits until they have left the handler. */
 	throttle_wake(th);
 	event_close(th->event);
 	throttle_give(th);
-	return is_left_behind || inflight_is_any(pid, index) ? -EBUSY : 0;
+	return inflight_is_any(pid, index) ? -EBUSY : 0;
 }
 
 TRAPLINE_API void trapline_throttle_end(struct trapline_throttle *th)

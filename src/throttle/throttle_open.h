@@ -10,15 +10,6 @@
 int throttle_open(struct trapline *t, const struct trapline_throttle_opts *o,
 		  struct throttle_region *region, uint32_t budget, struct trapline_throttle **out);
 
-/*
- * Opens the event of a budget again, after the program has closed it. What it drew in the meantime
- * is in the account, except of counters that only the event has. 0 or -errno, and the old event
- * stays.
- */
-int throttle_open_again(struct trapline *t, const struct trapline_throttle_opts *o,
-			struct trapline_throttle *th);
-/* The descriptors of its event. Returns how many, at most max. */
-uint32_t throttle_descriptors(const struct trapline_throttle *th, int32_t *fds, uint32_t max);
 /* trapline_throttle_end(). -EBUSY: a thread may still be in a check, and read the region. */
 int throttle_end(struct trapline_throttle *th);
 /* This thread sleeps in no check until the next call, for it does what cannot wait. */

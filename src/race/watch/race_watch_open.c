@@ -285,13 +285,14 @@ static int open_breaks(void)
  */
 int race_watch_have_descriptors(void)
 {
+	const size_t first = own_fd_table ? OWN_FD_OF_TABLE : OWN_FD_OF_EVENTS;
 	struct task_list list = { 0 };
 	if (!race_watch->is_of_threads) {
-		event_limit_raise(OWN_FD_OF_EVENTS + RACE_SLOTS * THREADS_FEW);
+		event_limit_raise(first + RACE_SLOTS * THREADS_FEW);
 		return 0;
 	}
 	int err = tasks_read(race.pid, &list);
-	size_t needed = OWN_FD_OF_EVENTS + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
+	size_t needed = first + RACE_AIM_ROWS + list.count * (RACE_SLOTS + RACE_TIMERS);
 
 	tasks_free(&list);
 	if (!err && event_limit_raise(needed + THREADS_MORE * (RACE_SLOTS + RACE_TIMERS)))
