@@ -30,7 +30,7 @@
 #include "race/race_budget.h"
 #include "race/race_fork.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_stall.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
 
@@ -229,6 +229,6 @@ TRAP_PATH enum trapline_action race_on_aim(const struct trapline_hit *hit)
 	put_away(aim);
 	race_budget_spend(race.budget.trap_ns, 1);
 	if (!hit->async)
-		race_hold(hit, NULL, NULL);
+		race_stall(hit, NULL, NULL);
 	return TRAPLINE_GO_ON;
 }

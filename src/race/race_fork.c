@@ -18,7 +18,6 @@
 #include "race/race_aim.h"
 #include "race/race_state.h"
 #include "race/race_turn.h"
-#include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
 
 #define STEP_NS 50000

@@ -217,13 +217,16 @@ const uint8_t *race_kept_code(uint64_t address, uint64_t *bytes)
 	return race_code(m, address);
 }
 
+TRAP_PATH uint64_t race_place_in(const struct race_module *module, uint64_t address)
+{
+	if (!module || !module->file)
+		return address & RACE_PLACE_MASK;
+	return module->file << RACE_PLACE_BITS | ((address - module->bias) & RACE_PLACE_MASK);
+}
+
 TRAP_PATH uint64_t race_place_of(uint64_t address)
 {
-	const struct race_module *m = race_module_of(address);
-
-	if (!m || !m->file)
-		return address & RACE_PLACE_MASK;
-	return m->file << RACE_PLACE_BITS | ((address - m->bias) & RACE_PLACE_MASK);
+	return race_place_in(race_module_of(address), address);
 }
 
 TRAP_PATH void race_note_atomic(uint64_t place)
@@ -284,4 +287,11 @@ TRAP_PATH enum race_policy race_policy_of(uint64_t pc, const struct race_module 
 	if (!*module || pc < (*module)->text_start || pc >= (*module)->text_end)
 		return RACE_CODE_EXCLUDED;
 	return race_is_own_code(*module, pc) ? RACE_CODE_EXCLUDED : (*module)->policy;
+}
+
+TRAP_PATH void race_code_at(uint64_t pc, struct race_code *out)
+{
+	out->policy = race_policy_of(pc, &out->module);
+	out->place = race_place_in(out->module, pc);
+	out->allowed = out->policy == RACE_CODE_LIBC ? race_block_access(pc) : RACE_READ_WRITE;
 }

@@ -70,6 +70,8 @@ extern int race_function_count;
 /* NULL: no object, or one that there is no room for. */
 const struct race_module *race_module_of(uint64_t address);
 uint64_t race_place_of(uint64_t address);
+/* The same for an address in the module, which may be NULL. */
+uint64_t race_place_in(const struct race_module *module, uint64_t address);
 /* The library is linked into the module, and this is part of it: never stalled nor reported. */
 int race_is_own_code(const struct race_module *module, uint64_t pc);
 /* The region is a new one: its table of files is empty. */
@@ -78,6 +80,16 @@ void race_modules_forget(void);
 void race_note_atomic(uint64_t place);
 /* May code there be the first of a pair? What it does alone decides. */
 enum race_policy race_policy_of(uint64_t pc, const struct race_module **module);
+
+/* The code that a thread has trapped in. It is looked up once, and handed on. */
+struct race_code {
+	const struct race_module *module; /* NULL: no object */
+	enum race_policy policy;
+	uint64_t place;
+	unsigned int allowed; /* which accesses count there: enum race_access */
+};
+void race_code_at(uint64_t pc, struct race_code *out);
+
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
 unsigned int race_block_access(uint64_t pc);
 /* memcmp() of less than a vector reads a whole one: as many bytes of it count as it was given. 1: cut. */

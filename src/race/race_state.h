@@ -10,8 +10,11 @@
  *	race_strategy.c	how long it lasts
  *	race_walk.c	one of the accesses ahead is chosen, a breakpoint set on it
  *	race_aim.c	a thread reaches it
- *	race_hold.c	it is stalled; the address is watched for a second access
+ *	race_target.c	what it is about to access, and which part of that is watched
+ *	race_slot.c	one of the watches is taken for it
+ *	race_stall.c	it is stalled; the address is watched for a second access
  *	race_second.c	the second access: which instruction, and does it count?
+ *	race_found.c	what was found becomes a record
  *	race_memory.c	the memory that was raced for: a block of the heap, a stack
  *	race_modules.c	the object that code or memory belongs to
  *	race_outside.c	samples that come from outside, and word of the command's end

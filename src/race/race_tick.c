@@ -14,7 +14,7 @@
 #include "race/race_state.h"
 #include "race/race_turn.h"
 #include "race/race_walk.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_stall.h"
 #include "record/race_region.h"
 #include "trap/room.h"
 
@@ -52,7 +52,7 @@ TRAP_PATH static void on_tick(const struct trapline_hit *hit)
 	if (err && race_walk_anywhere(&pc))
 		return;
 	if (pc == hit->ip) {
-		race_hold(hit, NULL, NULL);
+		race_stall(hit, NULL, NULL);
 		return;
 	}
 	race_count(race_aim_at(hit->tid, pc) ? RACE_AIMS_REFUSED : RACE_AIMS);

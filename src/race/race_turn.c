@@ -25,7 +25,7 @@
 #include "race/race_state.h"
 #include "race/race_strategy.h"
 #include "race/race_walk.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_stall.h"
 #include "race/sweep/race_sites.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
@@ -80,7 +80,7 @@ TRAP_PATH enum trapline_action race_on_turn(const struct trapline_hit *hit)
 	turn_rest(turn);
 	race_budget_spend_on_sites(race.budget.trap_ns);
 	if (!hit->async && !race_is_stopped() && is_paid(is_cold, hit->time_ns))
-		race_hold(hit, NULL, spot);
+		race_stall(hit, NULL, spot);
 	return TRAPLINE_GO_ON;
 }
 

@@ -13,11 +13,11 @@
 #include "base/trap_path.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_found.h"
 #include "record/race_region.h"
 
 TRAP_PATH uint64_t race_last_begin(const struct trapline_hit *hit, const struct race_slot *slot,
-				   const struct race_module *module)
+				   const struct race_code *code)
 {
 	const struct race_target *t = &slot->target;
 	uint64_t at = counter_add(&race.region->stall_at, 1u);
@@ -31,7 +31,7 @@ TRAP_PATH uint64_t race_last_begin(const struct trapline_hit *hit, const struct 
 	row->record.len = t->part_len;
 	row->record.pid = race.pid;
 	row->record.pair = RACE_PAIRS;
-	race_fill_first(&row->record, t, hit, module);
+	race_fill_first(&row->record, t, hit, code);
 	atomic_set(&row->ready, at + 1);
 	return at + 1;
 }

@@ -9,11 +9,11 @@
 
 #include "race/stall/race_slot.h"
 
-struct race_module;
+struct race_code;
 
 /* The stall begins now. For race_last_end(). */
 uint64_t race_last_begin(const struct trapline_hit *hit, const struct race_slot *slot,
-			 const struct race_module *module);
+			 const struct race_code *code);
 void race_last_end(uint64_t stall);
 
 #endif

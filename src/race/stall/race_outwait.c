@@ -25,8 +25,8 @@
 #include "base/trap_path.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
+#include "race/stall/race_stall.h"
 #include "record/race_region.h"
 #include "trap/dispatch.h"
 

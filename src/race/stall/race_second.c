@@ -25,7 +25,7 @@
 #include "race/race_budget.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_found.h"
 #include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
@@ -36,7 +36,8 @@
 #define HITS_MORE_MAX 4u
 
 struct found {
-	uint64_t pc; /* of the instruction */
+	struct race_code code; /* that ends at the pc of the hit */
+	uint64_t pc;	       /* of the instruction */
 	uint64_t address;
 	uint32_t size;
 	uint8_t length;
@@ -68,16 +69,14 @@ TRAP_PATH static void give_up_after_many(struct race_slot *slot)
  * Code that counts. For a memory function of libc, the kind of access that is exact. For what else
  * is in libc, what it stores: it stores into memory of the program where that asked for it.
  */
-TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *found,
-			    const struct race_module **module)
+TRAP_PATH static int counts(const struct trapline_hit *hit, const struct found *found)
 {
-	switch (race_policy_of(hit->ip - 1, module)) {
+	switch (found->code.policy) {
 	case RACE_CODE_INCLUDED:
 		return 1;
 	case RACE_CODE_LIBC:
 		if (!found->is_decoded ||
-		    (found->access & ~race_block_access(found->pc) &&
-		     found->access != RACE_WRITE) ||
+		    (found->access & ~found->code.allowed && found->access != RACE_WRITE) ||
 		    found->is_beyond)
 			return 0;
 		return race_is_called_by_included(hit);
@@ -112,11 +111,12 @@ TRAP_PATH static void describe(const struct race_module *m, const struct insn_ba
 /* Which instruction was it? Where several could be, any that is atomic is taken for it. */
 TRAP_PATH static void find_insn(const struct trapline_hit *hit, struct found *out)
 {
-	const struct race_module *m = race_module_of(hit->ip - 1);
 	struct insn_back back;
 	struct insn_regs regs;
 
 	memset(out, 0, sizeof(*out));
+	race_code_at(hit->ip - 1, &out->code);
+	const struct race_module *m = out->code.module;
 	if (!m || !m->text_end)
 		return;
 	race_registers(hit, &regs);
@@ -152,8 +152,7 @@ TRAP_PATH static uint64_t value_now(const struct race_slot *slot, const struct t
 }
 
 TRAP_PATH static void second_fill(struct race_caught *caught, const struct trapline_hit *hit,
-				  uint64_t value, const struct found *found,
-				  const struct race_module *module)
+				  uint64_t value, const struct found *found)
 {
 	struct race_side *side = &caught->side;
 
@@ -168,7 +167,8 @@ TRAP_PATH static void second_fill(struct race_caught *caught, const struct trapl
 	/* What has trapped a watch for writes has written. */
 	if (!found->is_decoded && hit->access == TRAPLINE_WRITE)
 		side->access = RACE_WRITE;
-	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length, module);
+	race_side_fill(side, hit, found->is_decoded ? found->pc : hit->ip, found->length,
+		       &found->code);
 }
 
 /* No other thread will ever take this watch away. */
@@ -199,13 +199,12 @@ TRAP_PATH static int is_lost_update(const struct race_slot *slot, const struct f
 TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_hit *hit,
 				 struct found *found)
 {
-	const struct race_module *module;
 	uint32_t expected = 0;
 
 	atomic_set(&slot->atomic_seen, 1u);
 	race_note_atomic(slot->site);
 	race_note_atomic(race_place_of(hit->address));
-	if (!found->is_decoded || !counts(hit, found, &module))
+	if (!found->is_decoded || !counts(hit, found))
 		return 0;
 	uint64_t value = value_now(slot, hit);
 	found->flags |= RACE_LOCKED;
@@ -213,7 +212,7 @@ TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_h
 		return 1;
 	if (value != slot->old_value && atomic_get(&slot->state) == SLOT_OPEN &&
 	    atomic_cas(&slot->locked.state, &expected, 1u)) {
-		second_fill(&slot->locked, hit, value, found, module);
+		second_fill(&slot->locked, hit, value, found);
 		atomic_set(&slot->locked.state, 2u);
 	}
 	return 0;
@@ -232,7 +231,6 @@ TRAP_PATH static int is_read_beside_read(const struct race_slot *slot,
 TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 {
 	struct race_slot *slot = hit->arg;
-	const struct race_module *module;
 	uint32_t expected = SLOT_OPEN;
 	struct found found;
 
@@ -260,19 +258,19 @@ TRAP_PATH static enum trapline_action take_hit(const struct trapline_hit *hit)
 		reject(slot, RACE_HITS_ATOMIC);
 		return TRAPLINE_GO_ON;
 	}
-	if (!counts(hit, &found, &module)) {
+	if (!counts(hit, &found)) {
 		reject(slot, RACE_HITS_EXCLUDED);
 		return TRAPLINE_GO_ON;
 	}
 	if (!atomic_cas(&slot->state, &expected, SLOT_FILLING)) {
 		race_count(RACE_HITS_MORE);
-		/* The owner has not reach it yet: busy machine. Others need not trap for that. */
+		/* The owner has not reached it yet: busy machine. Others need not trap for that. */
 		if (counter_add(&slot->hits, 1u) % HITS_MORE_MAX == HITS_MORE_MAX - 1)
 			slot->ops->pause(slot);
 		stop_if_left(slot, hit->time_ns);
 		return TRAPLINE_GO_ON;
 	}
-	second_fill(&slot->second, hit, value_now(slot, hit), &found, module);
+	second_fill(&slot->second, hit, value_now(slot, hit), &found);
 	if (atomic_get(&slot->atomic_seen))
 		race_note_atomic(slot->second.side.frames[0]);
 	atomic_set(&slot->state, SLOT_FILLED);

@@ -77,4 +77,17 @@ struct race_slot {
 	struct task_names names; /* of the owner, while it opens the watch */
 };
 
+/* A slot for the thread tid; NULL: all watches are in use. */
+struct race_slot *race_slot_take(pid_t tid);
+/* 1: a watch is free, for this moment. */
+int race_has_free_slot(void);
+void race_slot_free(struct race_slot *slot);
+/* For arm() of a watch whose traps the kernel counts from now on. */
+void race_slot_count_again(struct race_slot *slot);
+/*
+ * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall, or
+ * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.
+ */
+int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t now_ns);
+
 #endif

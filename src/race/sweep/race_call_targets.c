@@ -17,8 +17,8 @@
 #include "code/insn/insn.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
 #include "race/stall/race_slot.h"
+#include "race/stall/race_target.h"
 #include "race/sweep/race_calls.h"
 #include "record/race_region.h"
 

@@ -29,7 +29,7 @@
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "race/race_strategy.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_stall.h"
 #include "race/sweep/race_meet.h"
 #include "record/race_region.h"
 #include "trap/room.h"
@@ -288,7 +288,7 @@ TRAP_PATH static void hold_at(const struct trapline_trap_hit *trap, uint32_t tid
 		.context = trap->context,
 	};
 
-	int err = race_hold(&hit, set, spot);
+	int err = race_stall(&hit, set, spot);
 	if (err)
 		race_spot_served(set, spot);
 	/* The watch is free: those that were in the way may have their turn. */

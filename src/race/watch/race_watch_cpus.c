@@ -29,7 +29,7 @@
 #include "race/race.h"
 #include "race/race_outside.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
 #include "record/race_region.h"
 #include "trap/arch.h"

@@ -19,7 +19,7 @@
 #include "race/race.h"
 #include "race/race_birth.h"
 #include "race/race_state.h"
-#include "race/stall/race_hold.h"
+#include "race/stall/race_slot.h"
 #include "race/watch/race_watch.h"
 #include "trap/inflight.h"
 
