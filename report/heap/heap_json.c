@@ -36,7 +36,7 @@ static json_t *moment_of(struct heap_report *r, const struct heap_moment *m,
 	return j;
 }
 
-/* A trace that was found later tells no more of the moment than the kind of the access. */
+/* If a trace was found later, no more of its moment is known than the kind of the access. */
 static json_t *first_of(struct heap_report *r, const struct heap_view *v)
 {
 	const struct heap_record *record = &v->record;

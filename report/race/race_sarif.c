@@ -32,7 +32,7 @@ static const char failure_help[] =
 	{                                  \
 		"concurrency", "data-race" \
 	}
-/* Of a race the part of the id behind its first 5 characters is race_kind(). */
+/* The id of a race is "race/" and its race_kind(). */
 static const struct sarif_rule rules[] = {
 	{ "race/write-write", "WriteWriteRace",
 	  "Two threads write to the same memory at the same time, without synchronization.",
