@@ -2,10 +2,10 @@
 /* flow_settings.c - see flow_settings.h. What cannot work is refused before the program starts. */
 #include "cli/flow/flow_settings.h"
 
-#include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/session.h"
+#include "cli/search/search_check.h"
 #include "report/lang/expression.h"
 
 #include <errno.h>
@@ -21,6 +21,13 @@
 #define ALLOWANCE_NS 2000000000u
 #define WINDOW_NS 500000000u
 #define MATCH_LEAST 4u
+
+static const struct search_kind kind = {
+	.command = COMMAND,
+	.verb = "follow bytes in",
+	.why_not_go = "which makes its system calls itself",
+	.loaded = "agent",
+};
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct flow_cli_settings, member)
@@ -242,36 +249,14 @@ static int read_match(struct flow_cli_settings *set)
 
 /* ---- the program ---- */
 
-static int check_command(const struct flow_cli_settings *set)
-{
-	char path[PATH_MAX];
-
-	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
-		return cli_wrong(COMMAND,
-				 "cannot follow bytes in %s: it is a Go program, which makes its "
-				 "system calls itself",
-				 path);
-	if (program_seccomp(getpid(), getpid()))
-		return cli_wrong(COMMAND,
-				 "%s would inherit this seccomp filter, which may kill it for a "
-				 "system call of the agent; run without the filter (containers: "
-				 "--security-opt seccomp=unconfined)",
-				 set->command[0]);
-	return agent_command_check(COMMAND, set->command);
-}
-
 static int check_process(const struct flow_cli_settings *set)
 {
 	char path[64];
 
-	if (kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "there is no process %d", set->pid);
+	int status = search_check_process(&kind, set->pid);
+	if (status)
+		return status;
 	snprintf(path, sizeof(path), "/proc/%d/exe", set->pid);
-	if (program_is_go(path))
-		return cli_wrong(COMMAND,
-				 "cannot follow bytes in process %d: it is a Go program, which "
-				 "makes its system calls itself",
-				 set->pid);
 	if (program_is_translated(set->pid))
 		return cli_wrong(COMMAND,
 				 "cannot follow bytes in process %d: " PROGRAM_TRANSLATED_REMEDY,
@@ -296,12 +281,10 @@ static int check_program(struct flow_cli_settings *set, int argc, char **argv, i
 
 	if (session_check_program(COMMAND, extra, set->pid, set->command))
 		return CLI_USAGE;
-	if (set->overhead > 100)
-		return cli_wrong(COMMAND,
-				 "invalid --overhead '%g%%': expected a share of the CPU time, at "
-				 "most 100%% (example: 1%%)",
-				 set->overhead);
-	return set->command ? check_command(set) : check_process(set);
+	int status = search_check_overhead(&kind, set->overhead, 100);
+	if (status)
+		return status;
+	return set->command ? search_check_command(&kind, set->command) : check_process(set);
 }
 
 int flow_settings_read(struct flow_cli_settings *set, int argc, char **argv)

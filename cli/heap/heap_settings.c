@@ -3,23 +3,25 @@
 #include "cli/heap/heap_settings.h"
 
 #include "base/clock.h"
-#include "cli/launch/agent_start.h"
-#include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/session.h"
+#include "cli/search/search_check.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #define COMMAND "heap"
 #define OVERHEAD 2.0
 #define ALIGN_MOST 16u
 #define SEED_MOST UINT32_MAX
+
+static const struct search_kind kind = {
+	.command = COMMAND,
+	.verb = "sample",
+	.why_not_go = "which does not use malloc(); use its race detector and checkptr",
+	.loaded = "detector",
+};
 
 static const struct opt options[] = {
 #define AT(member) offsetof(struct heap_cli_settings, member)
@@ -79,20 +81,10 @@ static uint64_t draw_seed(void)
 
 static int check_numbers(struct heap_cli_settings *set)
 {
-	if (set->overhead > 100)
-		return cli_wrong(
-			COMMAND,
-			"invalid --overhead '%g%%': expected a share of the CPU time, at most "
-			"100%% (example: 2%%)",
-			set->overhead);
 	if (set->align > ALIGN_MOST || (set->align & (set->align - 1)))
 		return cli_wrong(COMMAND,
 				 "invalid --align '%llu': expected 1, 2, 4, 8 or 16 (example: 16)",
 				 (unsigned long long)set->align);
-	if (set->error_exitcode > 255)
-		return cli_wrong(COMMAND,
-				 "invalid --error-exitcode '%llu': expected 1 to 255 (example: 3)",
-				 (unsigned long long)set->error_exitcode);
 	if (set->seed > SEED_MOST)
 		return cli_wrong(COMMAND,
 				 "invalid --seed '%llu': expected 1 to 4294967295 (example: 7)",
@@ -100,47 +92,16 @@ static int check_numbers(struct heap_cli_settings *set)
 	if (!set->seed)
 		set->seed = draw_seed();
 	set->budget_ppm = (uint64_t)(set->overhead * 10000);
-	return CLI_OK;
+	return search_check_exitcode(&kind, set->error_exitcode);
 }
 
-static int heap_command_check(const struct heap_cli_settings *set)
-{
-	char path[PATH_MAX];
-
-	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
-		return cli_wrong(
-			COMMAND,
-			"cannot sample %s: it is a Go program, which does not use malloc(); "
-			"use its race detector and checkptr",
-			path);
-	if (program_seccomp(getpid(), getpid()))
-		return cli_wrong(
-			COMMAND,
-			"%s would inherit this seccomp filter, which may kill it for a system "
-			"call of the detector; run without the filter (containers: "
-			"--security-opt seccomp=unconfined)",
-			set->command[0]);
-	return agent_command_check(COMMAND, set->command);
-}
-
-/* What the attach itself would find out late, or not at all. */
-static int heap_process_check(struct heap_cli_settings *set)
+static void name_program(struct heap_cli_settings *set)
 {
 	static char name[32];
-	char path[64];
+	const char *slash = set->pid ? NULL : strrchr(set->command[0], '/');
 
-	if (kill(set->pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "there is no process %d", set->pid);
-	snprintf(path, sizeof(path), "/proc/%d/exe", set->pid);
-	if (program_is_go(path))
-		return cli_wrong(
-			COMMAND,
-			"cannot sample process %d: it is a Go program, which does not use malloc(); "
-			"use its race detector and checkptr",
-			set->pid);
 	snprintf(name, sizeof(name), "process %d", set->pid);
-	set->program = name;
-	return CLI_OK;
+	set->program = set->pid ? name : slash ? slash + 1 : set->command[0];
 }
 
 static int heap_settings_check(struct heap_cli_settings *set, int argc, char **argv, int first)
@@ -149,14 +110,14 @@ static int heap_settings_check(struct heap_cli_settings *set, int argc, char **a
 
 	if (session_check_program(COMMAND, extra, set->pid, set->command))
 		return CLI_USAGE;
-	int status = check_numbers(set);
+	int status = search_check_overhead(&kind, set->overhead, 100);
+	if (!status)
+		status = check_numbers(set);
 	if (status)
 		return status;
-	if (set->pid)
-		return heap_process_check(set);
-	set->program = strrchr(set->command[0], '/');
-	set->program = set->program ? set->program + 1 : set->command[0];
-	return heap_command_check(set);
+	name_program(set);
+	return set->pid ? search_check_process(&kind, set->pid) :
+			  search_check_command(&kind, set->command);
 }
 
 int heap_settings_read(struct heap_cli_settings *set, int argc, char **argv)

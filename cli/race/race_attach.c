@@ -70,22 +70,6 @@ static int attach_say_refusal(const struct race_run *run, int result)
 			 strerror(-result));
 }
 
-/* Checks that need nothing loaded into the process. */
-static int check_process(pid_t pid)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (kill(pid, 0) && errno == ESRCH)
-		return cli_wrong(COMMAND, "there is no process %d", pid);
-	if (program_is_go(path))
-		return cli_wrong(COMMAND,
-				 "cannot search process %d: it is a Go program, whose runtime "
-				 "handles all signals; build it with -race instead",
-				 pid);
-	return CLI_OK;
-}
-
 /*
  * A copy of the descriptor that the process names, if it is of a pipe without a name. Such a pipe
  * can be opened once more without any effect on others, no matter what the process means by the
@@ -189,7 +173,7 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	uint64_t end;
 
 	run->pid = set->pid;
-	int status = check_process(run->pid);
+	int status = search_check_process(&race_search, run->pid);
 	if (status)
 		return status;
 	run->memory_fd = program_open_memory(run->pid);

@@ -131,23 +131,18 @@ void race_note_cpus(pid_t pid)
 			 "thread switch falls into a stall; allow at least two");
 }
 
+const struct search_kind race_search = {
+	.command = COMMAND,
+	.verb = "search",
+	.why_not_go = "whose runtime handles all signals; build it with -race instead",
+	.loaded = "detector",
+};
+
 /* What can be checked before the command runs. */
 int race_command_check(const struct race_cli_settings *set)
 {
-	char path[PATH_MAX];
+	int status = search_check_command(&race_search, set->command);
 
-	if (!program_find(set->command[0], path, sizeof(path)) && program_is_go(path))
-		return cli_wrong(COMMAND,
-				 "cannot search %s: it is a Go program, whose runtime handles all "
-				 "signals; build it with -race instead",
-				 path);
-	if (program_seccomp(getpid(), getpid()))
-		return cli_wrong(COMMAND,
-				 "%s would inherit this seccomp filter, which may kill it for a "
-				 "system call of the detector; run without the filter (containers: "
-				 "--security-opt seccomp=unconfined)",
-				 set->command[0]);
-	int status = agent_command_check(COMMAND, set->command);
 	if (!status)
 		race_note_cpus(getpid());
 	return status;

@@ -7,6 +7,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/race/race_members.h"
 #include "cli/race/race_settings.h"
+#include "cli/search/search_check.h"
 #include "race/host/race_cpu_events.h"
 #include "race/host/race_ticks.h"
 
@@ -30,6 +31,8 @@ struct race_run {
 	bool was_stopped;	     /* by a signal or a debugger, when the search ended */
 	struct inject_opened opened; /* of a process that runs already */
 };
+
+extern const struct search_kind race_search;
 
 /* Each returns 0 or an exit status, line printed. */
 int race_region_open(const struct race_cli_settings *set, struct race_run *run);

@@ -86,11 +86,10 @@ static int read_overhead(struct race_cli_settings *set)
 {
 	double percent = set->overhead > 0 ? set->overhead : set->sweep ? 300 : 2;
 
-	if (percent > OVERHEAD_MAX)
-		return cli_wrong(COMMAND,
-				 "invalid --overhead '%g%%': expected at most 1000%% (example: "
-				 "2%%)",
-				 percent);
+	int status = search_check_overhead(&race_search, percent, OVERHEAD_MAX);
+
+	if (status)
+		return status;
 	set->budget_ppm = (uint64_t)(percent * PPM_PER_PERCENT);
 	return 0;
 }
@@ -102,12 +101,9 @@ static int read_limits(struct race_cli_settings *set)
 		return cli_wrong(COMMAND,
 				 "invalid --delay '%gs': expected at most 10s (example: 1ms)",
 				 (double)set->delay_ns / 1e9);
-	if (set->error_exitcode > 255)
-		return cli_wrong(COMMAND,
-				 "invalid --error-exitcode '%llu': expected at most 255 "
-				 "(example: 1)",
-				 (unsigned long long)set->error_exitcode);
-	return read_overhead(set);
+	int status = search_check_exitcode(&race_search, set->error_exitcode);
+
+	return status ? status : read_overhead(set);
 }
 
 static int read_form(struct race_cli_settings *set)
