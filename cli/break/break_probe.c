@@ -14,11 +14,11 @@
 #include "base/clock.h"
 #include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
+#include "cli/launch/run_state.h"
 #include "cli/message.h"
 #include "cli/watchdog.h"
 #include "record/layout.h"
 #include "report/lang/condition_names.h"
-#include "report/safe/clean.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -244,11 +244,9 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 
 static int refused(struct break_probe *probe, const struct observe *o, int err)
 {
-	char why[sizeof(probe->region->run.why)];
+	char why[RUN_WHY];
 
-	memcpy(why, probe->region->run.why, sizeof(why));
-	why[sizeof(why) - 1] = '\0';
-	clean_text(why);
+	run_state_why(&probe->region->run, why);
 	if (err == -EBUSY && !*why)
 		return cli_wrong(o->set.name,
 				 "process %d has probes of another trapline: end that one first",

@@ -11,6 +11,7 @@
 #include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
+#include "cli/launch/run_state.h"
 #include "cli/launch/target_lock.h"
 #include "cli/launch/uncovered.h"
 #include "cli/message.h"
@@ -40,13 +41,11 @@
 #include <trapline/tools.h>
 
 #include "record/throttle_region.h"
-#include "report/safe/clean.h"
 
 #define COMMAND "throttle"
 #define TICK_NS 20000000
 #define INSPECT_EVERY 5	  /* samples */
 #define STARTING_WAITS 10 /* of that length */
-#define ARM_STEP_NS 1000000
 #define ARM_MOST_NS 10000000000u
 #define PROCESS_CLOCK 2 /* CPUCLOCK_SCHED of the kernel */
 #define REGION_NAME "trapline-throttle"
@@ -306,16 +305,14 @@ static bool has_left(const struct throttling *th)
 
 static int say_attach(const struct throttling *th, int err)
 {
-	char why[sizeof(th->region->run.why)];
+	char why[RUN_WHY];
 
 	if (err == -EBUSY)
 		return cli_wrong(COMMAND,
 				 "process %d has a budget of another trapline throttle: end "
 				 "that one first",
 				 th->set.pid);
-	memcpy(why, th->region->run.why, sizeof(why));
-	why[sizeof(why) - 1] = '\0';
-	clean_text(why);
+	run_state_why(&th->region->run, why);
 	return cli_wrong(COMMAND, "cannot throttle process %d: %s", th->set.pid,
 			 *why ? why : strerror(-err));
 }
@@ -323,15 +320,11 @@ static int say_attach(const struct throttling *th, int err)
 /* Before, no check sends SIGTRAP. */
 static int arm_there(struct throttling *th)
 {
-	const struct timespec step = { 0, ARM_STEP_NS };
-	const uint64_t start = clock_now_ns();
 	uint32_t *const state = &th->region->run.state;
 
 	inject_opened_begin(&th->opened, th->set.pid);
 	atomic_set(state, (uint32_t)RUN_ARM);
-	while (atomic_get(state) == RUN_ARM && !program_has_ended(th->set.pid) &&
-	       clock_now_ns() - start < ARM_MOST_NS)
-		nanosleep(&step, NULL);
+	run_state_left(&th->region->run, RUN_ARM, th->set.pid, ARM_MOST_NS);
 	if (atomic_get(state) == RUN_ARMED || program_has_ended(th->set.pid))
 		return CLI_OK;
 	const int err = th->region->run.error;

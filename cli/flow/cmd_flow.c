@@ -15,6 +15,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/death_log.h"
 #include "cli/launch/program.h"
+#include "cli/launch/run_state.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/search/search_out.h"
@@ -24,7 +25,6 @@
 #include "report/flow/flow_report.h"
 #include "report/lang/expression.h"
 #include "report/plural.h"
-#include "report/safe/clean.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -43,7 +43,6 @@
 
 #define COMMAND "flow"
 #define REGION_NAME "trapline-flow"
-#define STEP_NS 1000000
 #define LOOK_EVERY_NS 10000000
 #define READY_NS 10000000000u
 #define END_NS 5000000000u
@@ -82,17 +81,13 @@ static void flow_nap(long ns)
 	nanosleep(&step, NULL);
 }
 
-/* False: the state is the same still, after all this time or at the end of the process. */
+/* Also looks whether the process has ended. */
 static bool wait_for_change(struct flow_cli *c, uint32_t state, uint64_t most_ns)
 {
-	const uint64_t start = clock_now_ns();
+	const bool has_changed = run_state_left(&c->region->run, state, c->pid, most_ns);
 
-	while (atomic_get(&c->region->run.state) == state) {
-		if (flow_has_ended(c) || clock_now_ns() - start > most_ns)
-			return atomic_get(&c->region->run.state) != state;
-		flow_nap(STEP_NS);
-	}
-	return true;
+	flow_has_ended(c);
+	return has_changed;
 }
 
 /* ---- the begin ---- */
@@ -272,7 +267,7 @@ static int attach_flow(struct flow_cli *c)
 
 static int arm_flow(struct flow_cli *c)
 {
-	char why[sizeof(c->region->run.why)];
+	char why[RUN_WHY];
 	const uint32_t before = atomic_get(&c->region->run.state);
 	const uint64_t start = clock_now_ns();
 
@@ -284,9 +279,7 @@ static int arm_flow(struct flow_cli *c)
 	const uint32_t now = atomic_get(&c->region->run.state);
 	if (now == RUN_ARMED || now == RUN_ENDED || (c->is_over && before == RUN_READY))
 		return CLI_OK;
-	memcpy(why, c->region->run.why, sizeof(why));
-	why[sizeof(why) - 1] = '\0';
-	clean_text(why);
+	run_state_why(&c->region->run, why);
 	return cli_wrong(COMMAND, "cannot follow bytes in process %d: %s", c->pid,
 			 *why ? why : "the agent does not answer");
 }
@@ -335,11 +328,9 @@ static void show_sources(struct flow_cli *c)
 
 static void say_why_it_ended(const struct flow_cli *c)
 {
-	char why[sizeof(c->region->run.why)];
+	char why[RUN_WHY];
 
-	memcpy(why, c->region->run.why, sizeof(why));
-	why[sizeof(why) - 1] = '\0';
-	clean_text(why);
+	run_state_why(&c->region->run, why);
 	if (*why && atomic_get(&c->region->run.stop))
 		cli_note(COMMAND, "following ends in process %d: %s", c->pid, why);
 }

@@ -12,6 +12,7 @@
 #include "base/marker.h"
 #include "cli/inject/inject.h"
 #include "cli/launch/program.h"
+#include "cli/launch/run_state.h"
 #include "cli/launch/target_lock.h"
 #include "cli/message.h"
 #include "cli/watchdog.h"
@@ -28,31 +29,9 @@
 
 #define COMMAND "heap"
 #define OBJECT "libtrapline-guard-late.so"
-#define STEP_NS 1000000
 #define READY_NS 10000000000u
 #define END_NS 3000000000u
 #define LEAVE_NS 9000000000u /* it waits for threads of a busy machine */
-
-static bool wait_for_state(const struct heap_region *region, pid_t pid, uint32_t not_yet,
-			   uint64_t most_ns)
-{
-	const struct timespec step = { 0, STEP_NS };
-	uint64_t start = clock_now_ns();
-
-	while (atomic_get(&region->run.state) == not_yet) {
-		if (program_has_ended(pid) || clock_now_ns() - start > most_ns)
-			return atomic_get(&region->run.state) != not_yet;
-		nanosleep(&step, NULL);
-	}
-	return true;
-}
-
-static void copy_text(const char *from, char *to, size_t n)
-{
-	memcpy(to, from, n);
-	to[n - 1] = '\0';
-	clean_text(to);
-}
 
 static void block_signals(struct heap_attach *attach, pid_t pid)
 {
@@ -101,9 +80,9 @@ static bool is_trap_blocked(pid_t pid)
 
 static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 {
-	char why[sizeof(region->run.why)];
+	char why[RUN_WHY];
 
-	copy_text(region->run.why, why, sizeof(why));
+	run_state_why(&region->run, why);
 	if (err == -EBUSY && !*why)
 		return cli_wrong(
 			COMMAND,
@@ -114,7 +93,7 @@ static int heap_refused(const struct heap_region *region, pid_t pid, int err)
 /* Between the two the process has taken SIGSEGV, and samples nothing. */
 static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid)
 {
-	wait_for_state(region, pid, RUN_NEW, READY_NS);
+	run_state_left(&region->run, RUN_NEW, pid, READY_NS);
 	if (atomic_get(&region->run.state) != RUN_TAKEN)
 		return CLI_OK;
 	/* Before: from now on SIGSEGV stays with the process until their masks are back. */
@@ -123,7 +102,7 @@ static int arm(struct heap_attach *attach, struct heap_region *region, pid_t pid
 	if (status)
 		return status;
 	atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_SAMPLE);
-	wait_for_state(region, pid, RUN_TAKEN, READY_NS);
+	run_state_left(&region->run, RUN_TAKEN, pid, READY_NS);
 	return CLI_OK;
 }
 
@@ -176,11 +155,11 @@ void heap_attach_end(struct heap_attach *attach, struct heap_region *region, pid
 	attach->lock_fd = -1;
 	if (atomic_get(&region->run.state) == RUN_TAKEN)
 		atomic_set(&region->may_sample, (uint32_t)HEAP_MAY_NOT);
-	wait_for_state(region, pid, RUN_TAKEN, END_NS);
-	wait_for_state(region, pid, RUN_ARMED, END_NS);
+	run_state_left(&region->run, RUN_TAKEN, pid, END_NS);
+	run_state_left(&region->run, RUN_ARMED, pid, END_NS);
 	block_signals(attach, pid);
 	atomic_set(&region->are_masks_back, 1u);
-	wait_for_state(region, pid, RUN_STOPPED, LEAVE_NS);
+	run_state_left(&region->run, RUN_STOPPED, pid, LEAVE_NS);
 	attach->has_left = atomic_get(&region->run.state) == RUN_ENDED;
 	/* It has ended before: then nothing is left there either. */
 	attach->has_left |= program_has_ended(pid);
@@ -195,8 +174,8 @@ void heap_attach_summary(const struct heap_attach *attach, const struct heap_reg
 	uint64_t processes = counter_get(&region->counters[HEAP_PROCESSES]);
 	uint64_t refused = counter_get(&region->refused_jumps);
 
-	copy_text(region->refused_names, names, sizeof(names));
-	copy_text(region->allocator, allocator, sizeof(allocator));
+	run_text_copy(region->refused_names, names, sizeof(names));
+	run_text_copy(region->allocator, allocator, sizeof(allocator));
 	if (processes > 1)
 		fprintf(f,
 			"  %" PRIu64
