@@ -9,6 +9,7 @@
  * An object stays loaded when its patch is undone. Threads may be inside it, or the program may have
  * kept an address of it, and neither can be seen.
  */
+#include "agent/agent_patch_init.h"
 #include "agent/agent_tools.h"
 
 #include <dlfcn.h>
@@ -173,15 +174,26 @@ static bool is_called_by_us(const void *address)
 	return false;
 }
 
-static int load(struct request *q)
+static int load_object(struct request *q, int fd)
 {
 	const char *why;
 
-	own_thread_opens_to_code(); /* constructors */
-	q->map = name_load(q->object, &why);
-	close_to_code();
+	q->map = name_load(fd, &why);
 	return q->map ? 0 :
 			tell(q->region, -ELIBACC, "the loader refused %s%s", q->region->name, why);
+}
+
+static int load(struct request *q)
+{
+	int err = 0;
+
+	own_thread_opens_to_code(); /* constructors */
+	if (q->map)
+		patch_initialize(q->region, q->map->l_addr);
+	else
+		err = load_object(q, q->object);
+	close_to_code();
+	return err;
 }
 
 _Static_assert(sizeof(struct patch_part) == sizeof(struct trapline_patch_part) &&
@@ -381,7 +393,7 @@ static int apply(struct request *q)
 
 	if (!k)
 		return tell(r, -ENOSPC, "it has %d patches already; undo one of them", PATCH_KEPT);
-	if (q->object < 0 || r->count > PATCH_PLACES)
+	if ((q->object < 0 && !q->map) || r->count > PATCH_PLACES)
 		return tell(r, -EPROTO, "the request is not complete");
 	if (zydis_open())
 		return tell(r, -ELIBACC,
@@ -582,7 +594,10 @@ static int start_thread(size_t stack_bytes, void *(*run)(void *), struct request
 	return create ? own_thread_start(create, stack_bytes, run, q) : -EAGAIN;
 }
 
-/* The object is in the table too: the loader reads it there, and opens nothing else of ours. */
+/*
+ * The object is loaded here, where the loader has a table of its own, if nothing of it runs then. Otherwise its file is
+ * taken along.
+ */
 static int open_request(const char *files, struct request *q)
 {
 	const char *comma = strchr(files, ',');
@@ -591,9 +606,15 @@ static int open_request(const char *files, struct request *q)
 	q->region = share_map_own(files, PATCH_MAGIC, sizeof(*q->region));
 	if (!q->region)
 		return -EPROTO;
-	if (comma)
-		q->object = own_table_take(atoi(comma + 1));
-	return comma && q->object < 0 ? q->object : 0;
+	if (!comma)
+		return 0;
+	if (q->region->is_apart && find_free()) {
+		atomic_set(&q->region->state, PATCH_IS_LOADING);
+		q->region->error = load_object(q, atoi(comma + 1));
+		return 0;
+	}
+	q->object = own_table_take(atoi(comma + 1));
+	return q->object < 0 ? q->object : 0;
 }
 
 /* ---- the two calls of a request ---- */
@@ -637,6 +658,11 @@ static int patch_call(const char *files)
 		return err ? err : -ENOMEM;
 	}
 	err = open_request(files, q);
+	if (!err && q->region->error) {
+		atomic_set(&q->region->state, PATCH_HAS_FAILED);
+		drop(q);
+		return 0;
+	}
 	atomic_set(&waiting, q);
 	if (!err)
 		err = start_thread(WAIT_STACK_BYTES, wait_for_go, q);
@@ -652,7 +678,7 @@ static int patch_go(const char *text)
 
 	(void)text;
 	if (!q)
-		return -ECANCELED;
+		return 0; /* the answer is in the region */
 	const int err = start_thread(STACK_BYTES, work, q);
 	if (err)
 		drop(q);

@@ -244,6 +244,8 @@ int patch_plan_make(const struct patch_settings *set, struct symbols *s, struct 
 	int status = plan.steps ? plan_steps(set, s, &plan) : plan_wrong(&plan, "out of memory");
 	if (!status && patch_scope_check(s, plan.object, why, sizeof(why)))
 		status = plan_wrong(&plan, why);
+	if (!status && patch_scope_has_needed(s, plan.object))
+		plan.is_apart = !patch_object_take_init(plan.object, &plan.init);
 	/* A plan that can be done has notes: a refusal is one line. */
 	for (size_t i = 0; i < plan.count && !status; i++)
 		if (plan.steps[i].record->kind == TRAPLINE_PATCH_RECORD_FUNCTION)

@@ -20,6 +20,8 @@ struct patch_plan {
 	struct patch_object *object;
 	struct patch_step *steps; /* one for each record, in their order */
 	size_t count;
+	bool is_apart; /* the file of the object is without its initializers, which are here */
+	struct patch_init init;
 	size_t functions; /* how many steps replace a function */
 };
 

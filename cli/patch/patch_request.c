@@ -84,6 +84,10 @@ static void request_fill(struct asked *a, enum patch_action action, const struct
 		return;
 	snprintf(r->name, sizeof(r->name), "%s", patch_object_name(plan->object));
 	r->section = patch_object_section(plan->object, &r->section_bytes);
+	r->is_apart = plan->is_apart;
+	r->init = plan->init.function;
+	r->init_array = plan->init.array;
+	r->init_count = plan->init.count;
 	r->count = plan->count;
 	for (size_t i = 0; i < plan->count && i < PATCH_PLACES; i++)
 		place_fill(&r->places[i], &plan->steps[i]);

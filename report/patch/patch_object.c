@@ -419,6 +419,17 @@ int patch_object_fd(const struct patch_object *o)
 	return o->fd;
 }
 
+int patch_object_take_init(struct patch_object *o, struct patch_init *init)
+{
+	const int copy = patch_init_take(o->fd, o->bytes, o->size, init);
+
+	if (copy < 0)
+		return copy;
+	close(o->fd);
+	o->fd = copy;
+	return 0;
+}
+
 uint64_t patch_object_section(const struct patch_object *o, uint64_t *bytes)
 {
 	*bytes = o->section.sh_size;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report/patch/patch_init.h"
+
 #define PATCH_OBJECT_BYTES_MAX (256u << 20)
 #define PATCH_OBJECT_NAME_MAX 63
 
@@ -35,6 +37,8 @@ void patch_object_close(struct patch_object *o);
 const char *patch_object_name(const struct patch_object *o);
 /* A file without a name, with the bytes that were read, open to be read; of the object. */
 int patch_object_fd(const struct patch_object *o);
+/* The loader runs no initializer of that file any more, and they are in init. 0; or -errno, and it is as before. */
+int patch_object_take_init(struct patch_object *o, struct patch_init *init);
 /* Where the records are when it is loaded, counted from the begin of the object. */
 uint64_t patch_object_section(const struct patch_object *o, uint64_t *bytes);
 size_t patch_object_count(const struct patch_object *o);

@@ -56,13 +56,22 @@ static int scope_is_loaded(Dwfl_Module *mod, void *arg)
 	return 1;
 }
 
-int patch_scope_check(struct symbols *s, const struct patch_object *o, char *why, size_t n)
+bool patch_scope_has_needed(struct symbols *s, const struct patch_object *o)
 {
 	const char *name;
 
 	for (size_t i = 0; (name = patch_object_needed(o, i)); i++)
 		if (!symbols_each_module(s, name, scope_is_loaded, NULL))
-			return 0;
+			return false;
+	return true;
+}
+
+int patch_scope_check(struct symbols *s, const struct patch_object *o, char *why, size_t n)
+{
+	const char *name;
+
+	if (!patch_scope_has_needed(s, o))
+		return 0;
 	for (size_t i = 0; (name = patch_object_undefined(o, i)); i++) {
 		struct variable v;
 		if (patch_scope_exporter(s, name))

@@ -9,6 +9,9 @@
 /* Does an object of the process export the name, so that the loader binds to it? Its file name, or NULL. */
 const char *patch_scope_exporter(struct symbols *s, const char *name);
 
+/* Whether all objects that it names are loaded. */
+bool patch_scope_has_needed(struct symbols *s, const struct patch_object *o);
+
 /*
  * Whether the loader would find all that the object takes from others. 0, or -ENOENT with a reason
  * in why. Where the object brings others along, which are not loaded yet, only the loader knows: 0.

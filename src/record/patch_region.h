@@ -81,6 +81,14 @@ struct patch_region {
 			uint64_t timeout_ns;
 			uint64_t section; /* of the records, in the object */
 			uint64_t section_bytes;
+			/*
+			 * 1: all that the object needs is loaded, and its initializers are these, which
+			 * the loader does not see. Addresses count from the begin of the object.
+			 */
+			uint64_t is_apart;
+			uint64_t init;
+			uint64_t init_array;
+			uint64_t init_count;
 			uint64_t since_ns;	     /* now, as it is to be listed */
 			char name[PATCH_NAME_BYTES]; /* of the object; of what is undone */
 			uint64_t count;

@@ -367,6 +367,28 @@ else
 fi
 kill "$pid"
 
+# In their order, before the hooks; what they open is the program's.
+make opens <<END
+#include <fcntl.h>
+#include <unistd.h>
+static int order;
+static int changed(int x) { return order; }
+static int is_ready(void) { return order != 12; }
+TRAPLINE_PATCH("answer", changed);
+TRAPLINE_PATCH_BEFORE(is_ready);
+__attribute__((constructor(101))) static void first(void) { order = 1; }
+__attribute__((constructor)) static void second(void)
+{
+	order = order * 10 + 2;
+	dup2(open("$tmp/opens.so", O_RDONLY), 77);
+}
+END
+start patched 4
+printed "$old"
+watch -p "$pid" "$tmp/opens.so" && [ "$(readlink "/proc/$pid/fd/77")" = "$tmp/opens.so" ] && printed '12 9 156 15 0'
+ok constructors_run_in_the_table_of_the_program $?
+kill "$pid"
+
 make never <<'END'
 #include <unistd.h>
 static int changed(void) { return 1; }
