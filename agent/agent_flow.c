@@ -15,9 +15,9 @@
 #include "base/sys.h"
 #include "decoder_name.h"
 #include "flow/flow.h"
-#include "flow/flow_begin.h"
-#include "flow/flow_places.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_budget.h"
+#include "flow/flow_jumps.h"
+#include "flow/flow_state.h"
 #include "guest/signals.h"
 
 #define STACK_BYTES (256u << 10)
@@ -99,7 +99,7 @@ static void flow_leave(void *shared)
 
 	atomic_set(&region->run.stop, 1u);
 	flow_end();
-	flow_places_end();
+	flow_jumps_end();
 	flow_wipe();
 	/* Nothing is written into the region for what is asked from here on. */
 	flow.was_asked = atomic_swap(&flow.is_asked, LEAVES);

@@ -11,8 +11,8 @@
 #include "cli/launch/mapped_names.h"
 #include "host/death_watch.h"
 #include "host/mappings.h"
-#include "report/finding/death.h"
 #include "report/dwarf/symbols.h"
+#include "report/finding/death.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 
 #include "cli/known_errors.h"
 #include "cli/message.h"
-#include "report/plural.h"
 #include "report/finding/baseline.h"
+#include "report/plural.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 

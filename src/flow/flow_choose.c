@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "flow/flow.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
 
 static uint64_t bit_of(const struct insn_flow_part *part)

@@ -3,13 +3,15 @@
  * flow_join.c - bytes that are read in parts, as shells read a line byte by byte.
  *
  * With --match, a begin of it at the end of a read is marked at once. It is a source that is
+ * reported only when the next reads of the descriptor have completed it. Without, reads of a few
+ * bytes are one source, which grows.
  */
 #include "base/general_regs.h"
 
 #include "base/atomic.h"
-#include "flow/flow.h"
-#include "flow/flow_sink.h"
+#include "flow/flow_peek.h"
 #include "flow/flow_source.h"
+#include "flow/flow_state.h"
 
 #define STREAMS 64u
 #define SMALL 8u /* bytes of a read */

@@ -8,13 +8,13 @@
  */
 #include "base/general_regs.h"
 
+#include "flow/flow_marks.h"
+
 #include "base/atomic.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "flow/flow.h"
-#include "flow/flow_marks.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_state.h"
 #include "flow/flow_watch.h"
 
 #define PAGES TABLE_SIZE(2048u, 16u)
@@ -459,7 +459,7 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 	tell_kept(p);
 }
 
-void flow_marks_tell(const struct flow_thread *t)
+void flow_marks_report(const struct flow_thread *t)
 {
 	for (uint32_t i = 0; i < t->pages_fresh && i < FLOW_CLEAN_PAGES; i++) {
 		const struct marked_page *p = find_page(t->fresh[i]);

@@ -3,7 +3,7 @@
 #ifndef FLOW_FLOW_MARKS_H
 #define FLOW_FLOW_MARKS_H
 
-#include "flow/flow.h"
+#include "flow/flow_state.h"
 
 int flow_marks_start(void);
 /* Unmaps them: no thread follows any more. */
@@ -26,15 +26,18 @@ void flow_marks_settle(struct flow_thread *t);
  */
 void flow_marks_resume(struct flow_thread *t);
 /* What lies there now, for threads that may touch it during the window. */
-void flow_marks_tell(const struct flow_thread *t);
+void flow_marks_report(const struct flow_thread *t);
 /*
  * A row that is long enough continues in both directions as far as the bytes of the page (now) are
+ * those of the source. They were moved with it, by an instruction just before the window or by one
+ * that keeps no marks.
  */
 void flow_marks_extend(uint64_t page, const uint8_t *now);
 /* Is a byte what it was when it was marked? index: of the byte in its page. */
 int flow_marks_equals(uint64_t page, uint32_t index, flow_mark mark, uint8_t byte);
 /*
  * Does a mark count? now is the whole page. A mark of an earlier window counts in a row of at least
+ * 8 that are what they were, or if it has all of the source. A few bytes can be the same by chance.
  */
 int flow_marks_holds(uint64_t page, uint32_t index, const uint8_t *now);
 

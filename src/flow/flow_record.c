@@ -2,35 +2,23 @@
 /* flow_record.c - what was found becomes a record. One like it that is there is counted. */
 #include "base/general_regs.h"
 
-#include <time.h>
+#include "flow/flow_record.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/sys.h"
-#include "flow/flow.h"
-#include "flow/flow_path.h"
-#include "flow/flow_sink.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_calls.h"
+#include "flow/flow_locate.h"
+#include "flow/flow_peek.h"
+#include "flow/flow_state.h"
+
+#include <time.h>
 
 #define HASH (2 * FLOW_RECORDS)
 
 static uint32_t hash[HASH]; /* number of a record + 1 */
 static uint64_t hashes[FLOW_RECORDS];
-
-void flow_count(enum flow_counter counter, uint64_t n)
-{
-	counter_add(&flow_region->counters[counter], n);
-}
-
-void flow_copy_name(char *to, const char *from, size_t n)
-{
-	size_t i = 0;
-
-	for (; from && from[i] && i + 1 < n; i++)
-		to[i] = from[i];
-	to[i] = '\0';
-}
 
 static uint64_t mix(uint64_t h, uint64_t value)
 {
@@ -109,7 +97,7 @@ static uint32_t take_number(void)
 	return used;
 }
 
-void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish)
+void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish)
 {
 	const uint64_t h = identity(m, wish);
 	const uint64_t limit = flow_region->settings.limit;
@@ -137,7 +125,7 @@ void flow_tell_record(const struct flow_moment *m, const struct flow_wish *wish)
 	} else if (wish->kind == FLOW_RESIDUE) {
 		atomic_set(&r->ready, 1u);
 	} else {
-		flow_path_stack(m->thread, m->pc, m->regs[INSN_RSP], &r->stack);
+		flow_calls_stack(m->thread, m->pc, m->regs[INSN_RSP], &r->stack);
 		m->thread->pending_records[m->thread->records_pending++] = number;
 	}
 }

@@ -3,6 +3,7 @@
  * flow_residue.c - where followed bytes lie as they are, at the end.
  *
  * Only marked locations are inspected. One counts if its bytes equal those of the source, in a row
+ * of at least 8, or all of a source that is shorter.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -10,9 +11,10 @@
 #include "base/atomic.h"
 #include "base/maps.h"
 #include "base/sys.h"
-#include "flow/flow.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_record.h"
+#include "flow/flow_residue.h"
+#include "flow/flow_state.h"
 
 #define LEAST 8u
 #define MAPS 4096u
@@ -115,7 +117,7 @@ static void tell_run(const struct run *run)
 		wish.memory = range->memory;
 	if (wish.memory == FLOW_MEMORY_HEAP)
 		wish.block = block_of(range, run->address, &wish.block_size);
-	flow_tell_record(&m, &wish);
+	flow_record_flow(&m, &wish);
 }
 
 static void add_byte(struct run *run, uint64_t address, flow_mark mark)

@@ -2,14 +2,17 @@
 /* flow_sink.c - what a sink gets: its arguments, and the marks of the bytes that they lead to. */
 #include "base/general_regs.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
+#include "flow/flow_sink.h"
 
 #include "base/sys.h"
-#include "flow/flow.h"
+#include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_sink.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_peek.h"
+#include "flow/flow_record.h"
+#include "flow/flow_state.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #define BYTES_MAX (1u << 20)
 #define STRING_MAX 131072u
@@ -31,50 +34,6 @@ struct gathered {
 	uint32_t count;
 	uint64_t total;
 };
-
-size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n)
-{
-	if (!m->context && !m->has_ended)
-		return window_read(to, from, n);
-	const ssize_t got = sys_read_memory(sys_getpid(), from, to, n);
-	return got > 0 ? (size_t)got : 0;
-}
-
-uint64_t flow_argument(const struct flow_moment *m, unsigned int number)
-{
-	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
-	uint64_t value = 0;
-
-	if (number < sizeof(regs))
-		return m->regs[regs[number]];
-	/* Behind the return address. */
-	flow_peek(m, &value, m->regs[INSN_RSP] + 8 + 8 * (uint64_t)(number - sizeof(regs)),
-		  sizeof(value));
-	return value;
-}
-
-int64_t flow_string(const struct flow_moment *m, uint64_t at, size_t most)
-{
-	char part[256];
-	size_t done = 0;
-
-	while (done < most) {
-		/* Up to the end of the page: the next one may not be there. */
-		size_t want = 4096 - ((at + done) & 4095);
-		if (want > sizeof(part))
-			want = sizeof(part);
-		const size_t got = flow_peek(m, part, at + done, want);
-
-		if (!got)
-			return done ? (int64_t)done : -1;
-		for (size_t i = 0; i < got; i++)
-			if (!part[i])
-				return (int64_t)(done + i);
-		done += got;
-	}
-	return (int64_t)most;
-}
-
 static void add_mark(struct gathered *g, flow_mark mark, uint64_t address)
 {
 	const uint32_t source = flow_source_of(mark);
@@ -271,7 +230,7 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 			.name = site->name,
 		};
 
-		flow_tell_record(m, &wish);
+		flow_record_flow(m, &wish);
 	}
 	return g.total;
 }

@@ -15,9 +15,9 @@
 
 #include "base/hash.h"
 #include "code/insn/insn.h"
-#include "flow/flow.h"
 #include "flow/flow_shared_call.h"
 #include "flow/flow_source.h"
+#include "flow/flow_state.h"
 
 #define HASH (4 * FLOW_SITES)
 #define FUNCTION_MAX 65536u
@@ -86,10 +86,6 @@ static const struct known known[] = {
 	{ "system", .kind = FLOW_SITE_STRING },
 	{ "popen", .kind = FLOW_SITE_STRING },
 };
-
-struct flow_site flow_sites[FLOW_SITES];
-uint32_t flow_site_count;
-uint64_t flow_libc_start, flow_libc_end;
 
 static uint16_t by_address[HASH]; /* index + 1 */
 static char sink_names[FLOW_PLACES][FLOW_NAME + 16];
@@ -303,6 +299,8 @@ static int add_returns(const struct flow_place *p, uint64_t address)
 
 /*
  * The function that calls of this name reach. In a library with several versions it is the one that
+ * is not for old programs. For memcpy() and its like it is the one that the loader has chosen
+ * (ifunc).
  */
 static uint64_t function_of(const struct flow_place *p, uint8_t *is_chosen)
 {

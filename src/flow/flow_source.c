@@ -7,25 +7,27 @@
  */
 #include "base/general_regs.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
+#include "flow/flow_source.h"
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "code/insn/insn_context.h"
-#include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_calls.h"
+#include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_path.h"
+#include "flow/flow_peek.h"
 #include "flow/flow_sink.h"
-#include "flow/flow_source.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_window.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
 
 #define KEPT_BYTES (64u << 20)
 #define OCCURRENCES 8u
@@ -111,7 +113,7 @@ void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_or
 	if (m->context)
 		flow_stack_of(m->context, &row->stack);
 	else
-		flow_path_stack(m->thread, m->pc, m->regs[INSN_RSP], &row->stack);
+		flow_calls_stack(m->thread, m->pc, m->regs[INSN_RSP], &row->stack);
 }
 
 uint32_t flow_source_add(uint32_t n, uint8_t **bytes)
@@ -421,7 +423,7 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 		return take_read(m, site);
 	case FLOW_SITE_MAP:
 	case FLOW_SITE_PASS:
-		return m->context ? flow_pass(m, site) : 0;
+		return m->context ? flow_kernel_pass(m, site) : 0;
 	case FLOW_SITE_GETENV:
 		return take_environment(m, site);
 	case FLOW_SITE_ARGUMENT:
@@ -472,7 +474,7 @@ static void look_at_site(void *arg)
 	if (is_met)
 		t->idle = 0;
 	if (is_met || goes_on)
-		flow_begin(t, n->context);
+		flow_window_begin(t, n->context);
 }
 
 void flow_on_site(const struct flow_site *site, ucontext_t *context)

@@ -3,7 +3,7 @@
 #ifndef FLOW_FLOW_SOURCE_H
 #define FLOW_FLOW_SOURCE_H
 
-#include "flow/flow.h"
+#include "flow/flow_state.h"
 
 /* Bytes that are a source wherever they are read: of a variable, or of the environment. */
 struct flow_variable {
@@ -46,10 +46,10 @@ int flow_source_wants(int fd);
 /* What is read in parts that are too small for what is followed. 1: some are followed. */
 int flow_join(const struct flow_moment *m, const char *name, int fd, uint64_t at, uint64_t bytes);
 
-/* ---- flow_pass.c ---- */
+/* ---- flow_kernel.c ---- */
 
 /* A file that becomes memory; or bytes that the kernel passes on. 1: some are followed in memory. */
-int flow_pass(const struct flow_moment *m, const struct flow_site *site);
+int flow_kernel_pass(const struct flow_moment *m, const struct flow_site *site);
 
 /* The copies of what was followed become zeros. */
 void flow_source_wipe(void);

@@ -12,19 +12,19 @@
 #include "base/memory.h"
 #include "base/sys.h"
 #include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_budget.h"
+#include "flow/flow_jumps.h"
+#include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_places.h"
+#include "flow/flow_residue.h"
 #include "flow/flow_source.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "flow/flow_window.h"
 
 #define IDLE 2000u
 #define IDLE_WITHOUT_WATCHES 50000u
-
-struct flow_region *flow_region;
-struct flow_text flow_texts[FLOW_SOURCES];
 
 /* A thread that has a shadow stack cannot run in a window. */
 static int check_window(char *why, size_t n)
@@ -82,7 +82,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 
 	flow_region = region;
 	if (!err)
-		err = flow_tell_start();
+		err = flow_locate_start();
 	if (err)
 		snprintf(why, n, "%s", strerror(-err));
 	if (!err)
@@ -95,7 +95,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	}
 	/* Last: what Trapline reads itself is not a source. */
 	if (!err)
-		err = flow_places_start(may_trap, why, n);
+		err = flow_jumps_start(may_trap, why, n);
 	if (!err) {
 		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);

@@ -6,15 +6,14 @@
  */
 #include "base/general_regs.h"
 
+#include "flow/flow_step.h"
+
 #include "base/atomic.h"
-#include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_calls.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_path.h"
 #include "flow/flow_sink.h"
 #include "flow/flow_source.h"
-#include "flow/flow_step.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_state.h"
 
 #define IDLE_WITH_REGISTERS 20000u /* marks that stay in a register which nothing uses */
 #define REPEAT_MAX (1u << 24)
@@ -110,7 +109,7 @@ static void put_memory(struct step *s, uint64_t address, uint32_t bytes, flow_ma
 		const flow_mark kind = in[i] & ~(flow_mark)((1u << FLOW_OFFSET_BITS) - 1);
 		if (kind != last) {
 			last = kind;
-			stepped = flow_path_step(s->t, in[i], s->pc, s->area->regs.r[INSN_RSP]);
+			stepped = flow_calls_step(s->t, in[i], s->pc, s->area->regs.r[INSN_RSP]);
 		}
 		in[i] = flow_with_step(in[i], (uint32_t)stepped);
 	}
@@ -462,7 +461,7 @@ static void take_site(struct step *s)
 static int special(struct step *s)
 {
 	if (s->form->special & FLOW_IS_CALL)
-		flow_path_call(s->t, s->pc + s->form->length, s->area->regs.r[INSN_RSP] - 8);
+		flow_calls_enter(s->t, s->pc + s->form->length, s->area->regs.r[INSN_RSP] - 8);
 	if (s->form->special & FLOW_IS_SITE)
 		take_site(s);
 	return flow_is_over();

@@ -3,7 +3,7 @@
 #ifndef FLOW_FLOW_STEP_H
 #define FLOW_FLOW_STEP_H
 
-#include "flow/flow.h"
+#include "flow/flow_state.h"
 
 /* ---- flow_choose.c ---- */
 

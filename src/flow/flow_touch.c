@@ -6,8 +6,8 @@
 #include <trapline/trapline.h>
 
 #include "core/hit_insn.h"
-#include "flow/flow.h"
 #include "flow/flow_marks.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
 
 /* From the begin of the marked row up to where the instruction is. */

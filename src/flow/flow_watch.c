@@ -6,6 +6,9 @@
  * costs. Where there are other threads they do not, and the window continues over the traps.
  *
  * Rules: 1. The thread that wins `is_busy` by a compare-and-exchange changes watches and the table
+ * of copies. A thread that does not win continues without: a copy may then be watched a window
+ * later. 2. A forked child has no watches until it makes its own, and never moves those of its
+ * parent.
  */
 
 #include <errno.h>
@@ -22,13 +25,13 @@
 #include "core/moved_watch.h"
 #include "event/aim.h"
 #include "event/event.h"
-#include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_budget.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_source.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "flow/flow_window.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
 
@@ -318,7 +321,7 @@ static void look_at_touch(void *arg)
 	t->idle = 0;
 	/* The window takes the context over. */
 	insn_regs_from_context(hit->context, &after);
-	const int has_begun = flow_begin(t, hit->context);
+	const int has_begun = flow_window_begin(t, hit->context);
 	/*
 	 * SIGTRAP was blocked: the thread is elsewhere by now, and what it did in the meantime was
 	 * not seen.

@@ -3,6 +3,9 @@
  * patch_stack.c - is a stack inside of a function that is being left?
  *
  * The own stack is unwound. Where that does not reach its end, and for other threads, each word
+ * from the stack pointer up counts as a return address that may be one. That is more than is there,
+ * but never less. A handler on an alternate stack is found by its return address, and the
+ * interrupted stack from there.
  */
 #include "base/general_regs.h"
 
@@ -142,6 +145,7 @@ TRAP_PATH static int scan_words(struct patch_scan *scan, uint64_t from, size_t n
 
 /*
  * A page that cannot be read ends the stack. From glibc 2.42 on, stacks of threads are one mapping,
+ * with guard pages between them that the map does not show (MADV_GUARD_INSTALL).
  */
 TRAP_PATH static int scan_one(struct patch_scan *scan)
 {

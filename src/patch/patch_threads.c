@@ -3,6 +3,8 @@
  * patch_threads.c - see patch_threads.h.
  *
  * A thread that enters a gate reports itself. The stack of one that sleeps in a system call is
+ * read, and counts if the thread has not run in the meantime. One that runs is asked by SIGTRAP of
+ * a software clock that counts in user mode only, so no system call is interrupted.
  */
 #include "patch/patch_threads.h"
 
@@ -217,6 +219,7 @@ static int is_list_whole(const struct threads_wait *wait)
 
 /*
  * Waits until all that are listed have reported themselves, while one does now and then, and until
+ * the deadline. 1: all threads have.
  */
 static int wait_for_arrivals(const struct threads_wait *wait, uint64_t ns)
 {

@@ -3,8 +3,15 @@
  * point_api.c - trapline_run_to().
  *
  * In two legs. The counter's own program stops the process when it has counted `count` hits. For
+ * code it is on an instruction that is cheap to probe, no matter what the point is. A counter of
+ * the PMU stops it shortly before (point_amount.c), and the second leg inspects the count too.
+ * Then, while the process is stopped, a breakpoint at ip is armed. Its program rejects all
+ * occurrences but the right one, and stops the process before the instruction. One more hit of the
+ * counter means that the point was missed; it stops the process too.
  *
  * Until a stop reaches the other threads they pass a few more times. A counter of the occurrences
+ * of ip itself is therefore left some occurrences early, and the breakpoint counts the rest. A
+ * thread that arrives as the last of them stops itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -55,6 +62,7 @@ static int has_stopped(const struct leg *leg)
 
 /*
  * No program has stopped it at the point, so nothing will: an interrupt was lost, or no pass came.
+ * The same where the counter does not count any more; the next reader reports it.
  */
 static void stop_if_past(struct leg *leg)
 {
@@ -110,6 +118,7 @@ int leg_go(struct leg *leg)
 
 /*
  * Whether each occurrence of ip that may be the point is a hit of the counter, and no other is, and
+ * a breakpoint beside the uprobe can accept occurrences.
  */
 static int counts_passes(const struct trapline_event *counter, pid_t tid,
 			 const struct trapline_point *p)

@@ -19,6 +19,7 @@
 #define ROOM_AHEAD (1u << 18)
 /*
  * Far from where the kernel puts mappings, so that it puts the program's as it would without
+ * Trapline's.
  */
 #define BASE_FIRST UINT64_C(0x200000000000)
 #define BASE_STEP UINT64_C(0x010000000000)
@@ -80,6 +81,7 @@ static int text_changes(struct window_area *a, uint64_t pc)
 
 /*
  * System calls, and what the trap flag changes. That is a load of ss, or a transaction, which it
+ * aborts. popf may set it. A new base of fs is one too, by which a restartable sequence is found.
  */
 int point_cache_refuses(const struct insn *insn, const uint8_t *bytes)
 {

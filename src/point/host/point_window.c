@@ -421,6 +421,8 @@ static int leave(struct point_window *w)
 
 /*
  * What the next instruction asks of the kernel may need that the mapping is gone. A fork copies it,
+ * after an exec or an exit the thread cannot remove it, and a filter of system calls would see
+ * Trapline's.
  */
 static int look_at_call(struct point_window *w)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_pass.c - files that are mapped, and bytes that the kernel passes from one descriptor to another.
+ * flow_kernel.c - files that are mapped, and bytes that the kernel passes from one descriptor to another.
  *
  * The latter never lie in the process. What went can be read once more from a file, and is compared
  * then; from a pipe or a socket it cannot, and that is counted.
@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
-#include "flow/flow.h"
-#include "flow/flow_sink.h"
+#include "flow/flow_peek.h"
+#include "flow/flow_record.h"
 #include "flow/flow_source.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_state.h"
 
 #define MAPPED_MAX (4u << 20)
 #define PASSED_MAX (4u << 20)
@@ -117,7 +117,7 @@ static void tell_pass(const struct flow_moment *m, const struct flow_site *site,
 					.fd = p->to,
 					.bytes = bytes,
 					.name = site->name };
-	flow_tell_record(m, &wish);
+	flow_record_flow(m, &wish);
 }
 
 static void take_pass(const struct flow_moment *m, const struct flow_site *site)
@@ -145,7 +145,7 @@ static void take_pass(const struct flow_moment *m, const struct flow_site *site)
 			  set->match_bytes ? set->match_bytes : (uint64_t)got);
 }
 
-int flow_pass(const struct flow_moment *m, const struct flow_site *site)
+int flow_kernel_pass(const struct flow_moment *m, const struct flow_site *site)
 {
 	if (site->kind == FLOW_SITE_MAP)
 		return take_map(m, site);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_path.c - which functions call which in a window, and the steps that bytes take.
+ * flow_calls.c - which functions call which in a window, and the steps that bytes take.
  *
  * A call is recorded with the location of its return address on the stack. Returns are not: when
  * the stack pointer is above that location, the call is over. A step is a function, called from one
@@ -8,12 +8,12 @@
  */
 #include "base/general_regs.h"
 
+#include "flow/flow_calls.h"
+
 #include "base/atomic.h"
 #include "base/hash.h"
-#include "flow/flow.h"
-#include "flow/flow_path.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
 
 #define HASH (2 * FLOW_STEPS)
 #define DEPTH_MAX 24u
@@ -36,7 +36,7 @@ static void drop_ended(struct flow_thread *t, uint64_t sp)
 		t->calls--;
 }
 
-void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at)
+void flow_calls_enter(struct flow_thread *t, uint64_t back, uint64_t at)
 {
 	drop_ended(t, at + 1);
 	/* If a recursion is deep, the outermost and the innermost calls are kept. */
@@ -45,7 +45,7 @@ void flow_path_call(struct flow_thread *t, uint64_t back, uint64_t at)
 	t->call[t->calls++] = (struct flow_call){ back, at };
 }
 
-void flow_path_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flow_stack *out)
+void flow_calls_stack(struct flow_thread *t, uint64_t pc, uint64_t sp, struct flow_stack *out)
 {
 	drop_ended(t, sp);
 	out->tid = t->tid;
@@ -87,13 +87,13 @@ static uint32_t make_step(struct flow_thread *t, const struct step_key *key, uin
 	step->parent = key->parent;
 	step->source = key->source;
 	step->grade = key->grade;
-	flow_path_stack(t, pc, sp, &step->stack);
+	flow_calls_stack(t, pc, sp, &step->stack);
 	keys[number] = *key;
 	t->pending_steps[t->steps_pending++] = number;
 	return number;
 }
 
-uint32_t flow_path_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint64_t sp)
+uint32_t flow_calls_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uint64_t sp)
 {
 	const uint32_t parent = flow_step_of(mark);
 	struct step_key key = {

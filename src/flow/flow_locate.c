@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_tell.c - addresses become locations, which mean something after the process has ended. */
+/* flow_locate.c - addresses become locations, which mean something after the process has ended. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -7,15 +7,16 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "flow/flow.h"
+#include "flow/flow_locate.h"
+#include "flow/flow_record.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 
 static char program_path[496];
 
-int flow_tell_start(void)
+int flow_locate_start(void)
 {
 	long n = sys4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path,
 		      sizeof(program_path) - 1);
@@ -25,7 +26,7 @@ int flow_tell_start(void)
 	return 0;
 }
 
-uint64_t flow_place_of(uint64_t address)
+uint64_t flow_locate(uint64_t address)
 {
 	struct dl_find_object object;
 
@@ -40,10 +41,10 @@ uint64_t flow_place_of(uint64_t address)
 	return (uint64_t)file << FILE_PLACE_BITS | ((address - map->l_addr) & FILE_PLACE_MASK);
 }
 
-void flow_places_of(struct flow_stack *stack)
+void flow_locate_stack(struct flow_stack *stack)
 {
 	for (uint32_t i = 0; i < stack->count && i < FLOW_FRAMES; i++)
-		stack->frames[i] = flow_place_of(stack->frames[i]);
+		stack->frames[i] = flow_locate(stack->frames[i]);
 }
 
 int flow_is_called_by_libc(const ucontext_t *context)
@@ -64,27 +65,27 @@ void flow_stack_of(const ucontext_t *context, struct flow_stack *out)
 	if (out->count > 1 && !frames[out->count - 1])
 		out->count--;
 	memcpy(out->frames, frames, out->count * sizeof(frames[0]));
-	flow_places_of(out);
+	flow_locate_stack(out);
 }
 
-void flow_tell_pending(struct flow_thread *t)
+void flow_record_pending(struct flow_thread *t)
 {
 	for (uint32_t i = 0; i < t->sources_pending; i++) {
 		struct flow_source *row = &flow_region->sources[t->pending_sources[i]];
 
-		flow_places_of(&row->stack);
+		flow_locate_stack(&row->stack);
 		atomic_set(&row->ready, 1u);
 	}
 	for (uint32_t i = 0; i < t->steps_pending; i++) {
 		struct flow_step *step = &flow_region->steps[t->pending_steps[i]];
 
-		flow_places_of(&step->stack);
+		flow_locate_stack(&step->stack);
 		atomic_set(&step->ready, 1u);
 	}
 	for (uint32_t i = 0; i < t->records_pending; i++) {
 		struct flow_record *r = &flow_region->records[t->pending_records[i]];
 
-		flow_places_of(&r->stack);
+		flow_locate_stack(&r->stack);
 		atomic_set(&r->ready, 1u);
 	}
 	t->sources_pending = t->steps_pending = t->records_pending = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_begin.c - windows begin where followed bytes are met, within a budget, and end. */
+/* flow_window.c - windows begin where followed bytes are met, within a budget, and end. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -8,14 +8,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_budget.h"
 #include "flow/flow_marks.h"
-#include "flow/flow_places.h"
+#include "flow/flow_record.h"
 #include "flow/flow_source.h"
+#include "flow/flow_state.h"
 #include "flow/flow_step.h"
-#include "flow/flow_tell.h"
 #include "flow/flow_watch.h"
+#include "flow/flow_window.h"
 #include "guest/own_thread.h"
 #include "guest/stack_call.h"
 #include "trap/arch.h"
@@ -23,18 +23,9 @@
 
 #define SYSCALL_BYTES 2u
 #define INSTRUCTIONS_MAX 2000000000u
-#define ENOUGH_NS 1000000 /* of the budget, for the traps to come back */
 
 static struct flow_thread *threads;
 static __thread struct flow_thread *own __attribute__((tls_model("initial-exec")));
-
-uint32_t flow_has_ended;
-
-/* A signal of a register can still come when the region is about to be unmapped. */
-int flow_is_over(void)
-{
-	return atomic_get(&flow_has_ended) || atomic_get(&flow_region->run.stop);
-}
 
 /* Belongs to the area of a window, whose cache has the numbers of its forms. */
 struct flow_thread *flow_thread_take(void)
@@ -116,86 +107,15 @@ static void find_calls(struct flow_thread *t, const ucontext_t *context)
 		t->call[t->calls++] = found[--n];
 }
 
-/* ---- the budget ---- */
-
-static uint64_t own_spent; /* what the allowance, which is of the run, did not pay */
-static int is_child;
-
-static uint64_t allowance_left(void)
-{
-	const uint64_t *c = flow_region->counters;
-	const uint64_t all = counter_get(&c[FLOW_WINDOW_NS]) + counter_get(&c[FLOW_TRAP_NS]);
-	const uint64_t allowance = flow_region->settings.allowance_ns;
-
-	return all < allowance ? allowance - all : 0;
-}
-
-void flow_spend(enum flow_counter counter, uint64_t ns)
-{
-	const uint64_t paid = allowance_left();
-
-	if (ns > paid)
-		counter_add(&own_spent, ns - paid);
-	flow_count(counter, ns);
-}
-
-static int64_t budget_left(void)
-{
-	const struct flow_settings *set = &flow_region->settings;
-
-	if (set->budget_ppm >= 1000000)
-		return INT64_MAX;
-	return (int64_t)(allowance_left() +
-			 clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000000 * set->budget_ppm) -
-	       (int64_t)counter_get(&own_spent);
-}
-
-/* Its clock begins at 0. */
-static void budget_forked(void)
-{
-	own_spent = 0;
-	is_child = 1;
-}
-
-void flow_budget_start(void)
-{
-	pthread_atfork(NULL, NULL, budget_forked);
-}
-
-void flow_budget_trap(void)
-{
-	static uint32_t is_resting;
-
-	if (!is_child || budget_left() > 0 || atomic_swap(&is_resting, 1u))
-		return;
-	flow_places_rest();
-	flow_count(FLOW_RESTED, 1);
-}
-
 static int may_begin(uint64_t *most_ns)
 {
 	const struct flow_settings *set = &flow_region->settings;
-	const int64_t left = budget_left();
+	const int64_t left = flow_budget_left();
 
 	*most_ns = set->window_ns;
 	if (left > 0 && (uint64_t)left < *most_ns)
 		*most_ns = (uint64_t)left;
 	return left > 0;
-}
-
-/* Traps cost, too: they rest until a part of the budget is there again. */
-void flow_budget_tick(uint64_t passed_ns)
-{
-	static int is_off;
-	const int64_t left = budget_left();
-
-	if (is_off)
-		flow_count(FLOW_OFF_NS, passed_ns);
-	if (is_off ? left <= ENOUGH_NS : left > 0)
-		return;
-	own_thread_opens();
-	is_off = flow_places_switch(is_off) ? is_off : !is_off;
-	own_thread_shuts();
 }
 
 /* ---- begin and end ---- */
@@ -237,7 +157,7 @@ static void close_window(void *arg)
 
 	flow_source_variables(&m);
 	flow_marks_settle(t);
-	flow_tell_pending(t);
+	flow_record_pending(t);
 	count_end(t, r);
 	t->suspended_pc = 0;
 	if (r->reason == WINDOW_BLOCKING) {
@@ -260,7 +180,7 @@ static void ended(struct window_area *area)
 	flow_on_own_stack(area, close_window, area);
 }
 
-int flow_begin(struct flow_thread *t, ucontext_t *context)
+int flow_window_begin(struct flow_thread *t, ucontext_t *context)
 {
 	struct window_request request = { .instructions = INSTRUCTIONS_MAX, .arg = t };
 	uint64_t most_ns;
@@ -282,7 +202,7 @@ int flow_begin(struct flow_thread *t, ucontext_t *context)
 	request.owns_watch = flow_watch_owns;
 	t->watch_rests = flow_watch_rest();
 	if (!t->watch_rests) {
-		flow_marks_tell(t);
+		flow_marks_report(t);
 		flow_watch_aim(0);
 	}
 	if (window_enter_context(&request, context)) {

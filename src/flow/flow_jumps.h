@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_places.h - see flow_places.c. */
-#ifndef FLOW_FLOW_PLACES_H
-#define FLOW_FLOW_PLACES_H
+/* flow_jumps.h - see flow_jumps.c. */
+#ifndef FLOW_FLOW_JUMPS_H
+#define FLOW_FLOW_JUMPS_H
 
 #include <stddef.h>
 
@@ -9,11 +9,11 @@
  * What is at the sites that are not quiet. may_trap: every mask of this process is Trapline's, from
  * its begin. 0 or -errno with why.
  */
-int flow_places_start(int may_trap, char *why, size_t n);
-int flow_places_end(void);
+int flow_jumps_start(int may_trap, char *why, size_t n);
+int flow_jumps_end(void);
 /* The sites are inspected, or not. 0 or -errno. */
-int flow_places_switch(int on);
+int flow_jumps_switch(int on);
 /* Not any more, from within one of them. */
-void flow_places_rest(void);
+void flow_jumps_rest(void);
 
 #endif

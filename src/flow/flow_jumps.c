@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_places.c - what makes a thread report that it is at a site: a jump, or an int3 where none
+ * flow_jumps.c - what makes a thread report that it is at a site: a jump, or an int3 where none
+ * fits.
  *
  * A thread with SIGTRAP blocked dies of an int3. In a process that was attached to, threads can
+ * block it at any time. They do so by libc, in a thread that libc is just making, in a handler, or
+ * by a system call of their own. So there are jumps only. A location that has no room for one is
+ * left out: that of libc is counted, and one that the user named is refused. In a process that the
+ * command has started every mask is known (guest/signals.c), and an int3 may be there.
  */
 #include "base/general_regs.h"
 
-#include "flow/flow_places.h"
+#include "flow/flow_jumps.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,10 +25,9 @@
 #include "code/poke/traps_switch.h"
 #include "code/probe/code_probe.h"
 #include "core/code_start.h"
-#include "flow/flow.h"
-#include "flow/flow_begin.h"
+#include "flow/flow_budget.h"
 #include "flow/flow_source.h"
-#include "flow/flow_tell.h"
+#include "flow/flow_state.h"
 #include "guest/own_stack.h"
 #include "trap/probe_entry.h"
 #include "trap/probe_gate.h"
@@ -155,7 +159,7 @@ static int leave_out(char *why, size_t n)
 
 /* ---- all ---- */
 
-int flow_places_start(int may_trap, char *why, size_t n)
+int flow_jumps_start(int may_trap, char *why, size_t n)
 {
 	int err = code_start();
 
@@ -178,13 +182,13 @@ int flow_places_start(int may_trap, char *why, size_t n)
 		return err;
 	err = may_trap ? place_traps(why, n) : leave_out(why, n);
 	if (err)
-		flow_places_end();
+		flow_jumps_end();
 	else
 		atomic_set(&are_resting, 0u);
 	return err;
 }
 
-int flow_places_end(void)
+int flow_jumps_end(void)
 {
 	struct code_problem problem;
 
@@ -197,14 +201,14 @@ int flow_places_end(void)
 	return err;
 }
 
-void flow_places_rest(void)
+void flow_jumps_rest(void)
 {
 	atomic_set(&are_resting, 1u);
 	if (traps)
 		traps_rest_all(traps);
 }
 
-int flow_places_switch(int on)
+int flow_jumps_switch(int on)
 {
 	static uint32_t rows[FLOW_SITES];
 	struct code_problem problem;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_locate.h - addresses become locations, which mean something after the process has ended. */
+#ifndef FLOW_FLOW_LOCATE_H
+#define FLOW_FLOW_LOCATE_H
+
+#include "flow/flow_state.h"
+
+int flow_locate_start(void);
+uint64_t flow_locate(uint64_t address);
+void flow_locate_stack(struct flow_stack *stack);
+/* Does a function of libc call the one that the thread is in? */
+int flow_is_called_by_libc(const ucontext_t *context);
+/* The stack of a signal handler. */
+void flow_stack_of(const ucontext_t *context, struct flow_stack *out);
+
+#endif

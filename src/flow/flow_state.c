@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* flow_state.c - see flow_state.h. */
+#include "base/general_regs.h"
+
+#include "flow/flow_state.h"
+
+#include "base/atomic.h"
+
+struct flow_region *flow_region;
+struct flow_text flow_texts[FLOW_SOURCES];
+struct flow_site flow_sites[FLOW_SITES];
+uint32_t flow_site_count;
+uint64_t flow_libc_start, flow_libc_end;
+uint32_t flow_has_ended;
+
+/* A signal of a register can still come when the region is about to be unmapped. */
+int flow_is_over(void)
+{
+	return atomic_get(&flow_has_ended) || atomic_get(&flow_region->run.stop);
+}
+
+void flow_count(enum flow_counter counter, uint64_t n)
+{
+	counter_add(&flow_region->counters[counter], n);
+}
+
+void flow_copy_name(char *to, const char *from, size_t n)
+{
+	size_t i = 0;
+
+	for (; from && from[i] && i + 1 < n; i++)
+		to[i] = from[i];
+	to[i] = '\0';
+}
