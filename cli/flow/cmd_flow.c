@@ -18,6 +18,7 @@
 #include "cli/launch/run_state.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
@@ -29,7 +30,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -404,12 +404,8 @@ static void flow_wait_for_program(struct flow_cli *c)
 {
 	if (!c->set.command || flow_has_ended(c))
 		return;
-	cli_note(COMMAND, "following has ended; waiting for %s (process %d) to end", c->set.program,
-		 c->pid);
-	while (!flow_has_ended(c)) {
-		watchdog_forward(c->pid);
-		flow_nap(LOOK_EVERY_NS);
-	}
+	search_wait_for_program(COMMAND, "following", c->set.program, c->pid, &c->status);
+	c->is_over = true;
 }
 
 /* A page and a graph have no location for it: then it is printed as text. */

@@ -11,11 +11,12 @@
 #include "cli/cmd.h"
 #include "cli/heap/heap_attach.h"
 #include "cli/heap/heap_settings.h"
-#include "cli/known_errors.h"
 #include "cli/launch/agent_start.h"
 #include "cli/launch/death_log.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/search/known_errors.h"
+#include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/terminal.h"
 #include "cli/watchdog.h"
@@ -31,9 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMMAND "heap"
@@ -105,18 +104,15 @@ static int read_known(struct heap_cli *c)
 				       &c->baseline);
 }
 
-/* The first run makes the file: but what it found is new, and fails it if an error is to fail a run. */
 static int keep_heap_baseline(struct heap_cli *c)
 {
 	size_t added;
 
-	if (!c->baseline || (!c->set.write_baseline && !access(c->set.baseline, F_OK)))
+	if (!known_is_written(c->set.baseline, c->set.write_baseline))
 		return CLI_OK;
 	int err = heap_baseline_write(c->baseline, c->report, c->set.baseline, &added);
-	if (err) {
-		cli_note(COMMAND, "cannot write %s: %s", c->set.baseline, strerror(-err));
-		return CLI_NO;
-	}
+	if (err)
+		return search_file_end(COMMAND, c->set.baseline, NULL, err);
 	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
 		 c->set.baseline);
 	return CLI_OK;
@@ -127,7 +123,6 @@ static int write_heap_sarif(struct heap_cli *c, const struct heap_totals *t, boo
 	const struct death *deaths[DEATH_LOG_MAX];
 	struct sarif_run run = {
 		.program = c->set.command ? c->set.command[0] : c->set.program,
-		.ended_s = (uint64_t)time(NULL),
 		.blind = is_blind ? "no block was sampled" : NULL,
 		.is_running = c->set.pid != 0,
 		.deaths = deaths,
@@ -135,17 +130,9 @@ static int write_heap_sarif(struct heap_cli *c, const struct heap_totals *t, boo
 	};
 	FILE *f = private_file(c->set.sarif);
 
-	run.started_s = run.ended_s - t->wall_ns / 1000000000u;
-	if (WIFSIGNALED(c->status))
-		run.signal = WTERMSIG(c->status);
-	else
-		run.exit_code = WEXITSTATUS(c->status);
+	search_sarif_run(&run, t->wall_ns, c->status);
 	int err = f ? heap_print_sarif(c->report, t, &run, c->baseline != NULL, f) : -errno;
-	if (f && fclose(f) && !err)
-		err = -errno;
-	if (err)
-		cli_note(COMMAND, "cannot write %s: %s", c->set.sarif, strerror(-err));
-	return err ? CLI_NO : CLI_OK;
+	return search_file_end(COMMAND, c->set.sarif, f, err);
 }
 
 /* ---- the run ---- */
@@ -195,14 +182,6 @@ static void show_samples(struct heap_cli *c)
 			plural(errors));
 }
 
-static void heap_wait_for_look(int pidfd, uint64_t looks)
-{
-	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_AT_FIRST_NS : LOOK_EVERY_NS };
-	struct pollfd end = { .fd = pidfd, .events = POLLIN };
-
-	ppoll(&end, 1, &pause, NULL);
-}
-
 static bool is_time_over(const struct heap_cli *c)
 {
 	return c->set.for_ns && clock_now_ns() - c->started_ns >= c->set.for_ns;
@@ -225,7 +204,7 @@ static bool is_run_over(struct heap_cli *c, int pidfd)
 
 static void heap_wait_for_end(struct heap_cli *c)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	int pidfd = search_pidfd(c->pid);
 
 	for (uint64_t n = 0;; n++) {
 		bool is_over = is_run_over(c, pidfd);
@@ -234,7 +213,7 @@ static void heap_wait_for_end(struct heap_cli *c)
 		if (is_over)
 			break;
 		show_samples(c);
-		heap_wait_for_look(pidfd, n);
+		search_pause(pidfd, n < LOOKS_AT_FIRST ? LOOK_AT_FIRST_NS : LOOK_EVERY_NS);
 	}
 	output_clear_status(&c->terminal);
 	if (pidfd >= 0)
@@ -346,11 +325,15 @@ static int heap_finish(struct heap_cli *c)
 		cli_wrong(COMMAND, "cannot write %s: %s", c->out.name, strerror(c->out.err));
 		failed = CLI_NO;
 	}
-	if (totals.errors && c->set.error_exitcode && !c->set.write_baseline)
-		return (int)c->set.error_exitcode;
-	if (c->status)
-		return cli_status_of(c->status);
-	return blind ? blind : failed;
+	const struct search_exit e = {
+		.has_found = totals.errors,
+		.error_exitcode = c->set.error_exitcode,
+		.is_baseline_written = c->set.write_baseline,
+		.child = c->status,
+		.blind = blind,
+		.failed = failed,
+	};
+	return search_exit_status(&e);
 }
 
 static int heap_begin(struct heap_cli *c)

@@ -22,6 +22,7 @@
 #include "cli/race/race_replay.h"
 #include "cli/race/race_settings.h"
 #include "cli/race/race_vary.h"
+#include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/watchdog.h"
 #include "record/race_words.h"
@@ -31,11 +32,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -288,10 +287,7 @@ static void kill_left_behind(const struct race_cli *c)
 /* Until the next look, a signal, or the end of the process. */
 static void wait_for_look(int pidfd, uint64_t looks)
 {
-	struct timespec pause = { 0, looks < LOOKS_AT_FIRST ? LOOK_EVERY_NS : LOOK_LATER_NS };
-	struct pollfd end = { .fd = pidfd, .events = POLLIN };
-
-	ppoll(&end, 1, &pause, NULL);
+	search_pause(pidfd, looks < LOOKS_AT_FIRST ? LOOK_EVERY_NS : LOOK_LATER_NS);
 }
 
 /* How the run ended, and, after the first failure, how runs without stalls do. */
@@ -319,7 +315,7 @@ static void note_end(struct race_cli *c, int status)
 /* Until the program ends, or until the time is over: then is_left is set. */
 static int race_wait_for_end(struct race_cli *c)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
+	int pidfd = search_pidfd(c->run.pid);
 	bool is_over = false;
 	int status = 0;
 
@@ -355,23 +351,6 @@ static int race_wait_for_end(struct race_cli *c)
 	race_focus_ran(focus_of(c), took);
 	race_vary_ran(&c->vary, took);
 	return status;
-}
-
-/* After the search: the exit status is that of the program. */
-static void wait_for_program(struct race_cli *c)
-{
-	int pidfd = (int)syscall(SYS_pidfd_open, c->run.pid, 0);
-	struct timespec second = { 1, 0 }; /* a signal may come just before the wait */
-	struct pollfd end = { .fd = pidfd, .events = POLLIN };
-
-	cli_note(COMMAND, "the search has ended; waiting for %s (process %d) to end",
-		 c->set.program, c->run.pid);
-	while (waitpid(c->run.pid, &c->status, WNOHANG) != c->run.pid) {
-		c->is_ended |= watchdog_forward(c->run.pid) != 0;
-		ppoll(&end, 1, &second, NULL);
-	}
-	if (pidfd >= 0)
-		close(pidfd);
 }
 
 /* Until the process or the search ends. The process continues after the search. */
@@ -475,13 +454,16 @@ static int say_blindness(const struct race_totals *t)
 
 static int exit_status(const struct race_cli *c)
 {
-	if ((c->shown || race_provoked_count(&c->provoked)) && !c->set.write_baseline &&
-	    c->set.error_exitcode)
-		return (int)c->set.error_exitcode;
-	int status = race_provoked_status(&c->provoked, c->status, c->set.write_baseline);
-	if (status)
-		return cli_status_of(status);
-	return c->blind ? c->blind : c->failed;
+	const struct search_exit e = {
+		.has_found = c->shown || race_provoked_count(&c->provoked),
+		.error_exitcode = c->set.error_exitcode,
+		.is_baseline_written = c->set.write_baseline,
+		.child = race_provoked_status(&c->provoked, c->status, c->set.write_baseline),
+		.blind = c->blind,
+		.failed = c->failed,
+	};
+
+	return search_exit_status(&e);
 }
 
 static void race_sum_up(struct race_cli *c, struct race_totals *t)
@@ -578,7 +560,6 @@ static void race_finish(struct race_cli *c)
 		.failures = &c->provoked.all,
 		.child_status = c->status,
 		.is_running = c->is_left,
-		.wall_s = (uint64_t)time(NULL),
 	};
 
 	end.deaths = deaths;
@@ -661,7 +642,8 @@ int cmd_race(int argc, char **argv)
 		run(&c);
 		race_finish(&c);
 		if (c.is_left)
-			wait_for_program(&c);
+			c.is_ended |= search_wait_for_program(COMMAND, "the search", c.set.program,
+							      c.run.pid, &c.status);
 		status = exit_status(&c);
 	} else if (c.run.pid) {
 		race_tell_end(&c); /* it may have died in the meantime */

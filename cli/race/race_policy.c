@@ -7,18 +7,17 @@
  */
 #include "cli/race/race_policy.h"
 
-#include "cli/known_errors.h"
 #include "cli/message.h"
+#include "cli/search/known_errors.h"
+#include "cli/search/search_end.h"
 #include "report/finding/baseline.h"
 #include "report/plural.h"
 #include "report/race/race_totals.h"
 #include "report/safe/private_file.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define COMMAND "race"
@@ -56,18 +55,13 @@ int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r
 {
 	struct sarif_run run = {
 		.program = set->program,
-		.ended_s = end->wall_s,
-		.started_s = end->wall_s - end->totals->wall_ns / 1000000000u,
 		.blind = end->blind,
 		.deaths = end->deaths,
 		.death_count = end->death_count,
 	};
 
 	run.is_running = end->is_running;
-	if (WIFSIGNALED(end->child_status))
-		run.signal = WTERMSIG(end->child_status);
-	else
-		run.exit_code = WEXITSTATUS(end->child_status);
+	search_sarif_run(&run, end->totals->wall_ns, end->child_status);
 	const struct race_sarif sarif = {
 		.totals = end->totals,
 		.failures = end->failures,
@@ -80,19 +74,11 @@ static int write_sarif(const struct race_cli_settings *set, struct race_report *
 		       const struct race_end *end)
 {
 	FILE *f = private_file(set->sarif);
-	int err = f ? race_policy_sarif(set, r, end, f) : -errno;
+	const int err = f ? race_policy_sarif(set, r, end, f) : -errno;
 
-	if (f && fclose(f) && !err)
-		err = -errno;
-	return err;
+	return search_file_end(COMMAND, set->sarif, f, err);
 }
 
-static bool is_there(const char *path)
-{
-	return !access(path, F_OK);
-}
-
-/* The first run makes it: but what it found is new, and fails it if a race is to fail a run. */
 static int keep_baseline(const struct race_cli_settings *set, struct race_report *r,
 			 const struct race_failures *failures)
 {
@@ -101,26 +87,16 @@ static int keep_baseline(const struct race_cli_settings *set, struct race_report
 	size_t failed;
 	size_t added;
 
-	if (!set->write_baseline && is_there(set->baseline))
-		return 0;
 	int err = race_failures_add(failures, b, &failed);
 	if (!err)
 		err = race_baseline_write(b, r, set->grade_max, set->baseline, &added);
 	if (err)
-		return err;
+		return search_file_end(COMMAND, set->baseline, NULL, err);
 	if (failed)
 		snprintf(more, sizeof(more), " and %zu failure%s", failed, plural(failed));
 	cli_note(COMMAND, "%zu race%s%s written to the baseline %s", added, plural(added), more,
 		 set->baseline);
 	return 0;
-}
-
-static int told(const char *path, int err)
-{
-	if (!err)
-		return CLI_OK;
-	cli_note(COMMAND, "cannot write %s: %s", path, strerror(-err));
-	return CLI_NO;
 }
 
 int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
@@ -129,8 +105,8 @@ int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
 	int status = CLI_OK;
 
 	if (set->sarif)
-		status |= told(set->sarif, write_sarif(set, r, end));
-	if (set->baseline)
-		status |= told(set->baseline, keep_baseline(set, r, end->failures));
+		status |= write_sarif(set, r, end);
+	if (known_is_written(set->baseline, set->write_baseline))
+		status |= keep_baseline(set, r, end->failures);
 	return status;
 }

@@ -14,7 +14,6 @@ void race_policy_close(struct race_policy *policy);
 struct race_end {
 	const struct race_totals *totals;
 	const struct race_failures *failures;
-	uint64_t wall_s;   /* since 1970, now */
 	int child_status;  /* as waitpid() gives it */
 	bool is_running;   /* the program is: it has no exit status yet */
 	const char *blind; /* why nothing could be searched, or NULL */

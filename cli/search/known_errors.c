@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* known_errors.c - see known_errors.h. */
-#include "cli/known_errors.h"
+#include "cli/search/known_errors.h"
 
 #include "cli/message.h"
 
@@ -75,4 +75,9 @@ int known_baseline(const char *command, const char *path, int is_written, struct
 	if (err && err != -ENOENT)
 		return cli_wrong(command, "%s", error);
 	return err || is_written ? known_folder(command, "--baseline", path) : 0;
+}
+
+bool known_is_written(const char *path, int is_asked)
+{
+	return path && (is_asked || access(path, F_OK));
 }
