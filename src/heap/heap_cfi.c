@@ -12,14 +12,14 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "code/unwind/unwind_index.h"
+
 #define BP 6u
 #define SP 7u
 #define RETURN 16u
 #define WORD 8
 #define KEPT 4u /* states that are remembered at once */
 #define POINTER_PC_RELATIVE 0x1b
-#define INDEX_COUNT_U32 0x03
-#define INDEX_SORTED_PAIRS 0x3b
 #define OP_BP 0x76 /* DW_OP_breg6 */
 #define OP_DEREF 0x06
 
@@ -374,35 +374,6 @@ static uint32_t rule_of_entry(const uint8_t *entry, uint64_t target)
 	return b.is_wrong ? HEAP_CFI_UNKNOWN : rule_from(&r.now);
 }
 
-/* The last row of the sorted index that does not begin behind the target. */
-static const uint8_t *find_entry(const uint8_t *index, uint64_t target)
-{
-	uint32_t count;
-	int32_t row[2];
-	const uint8_t *rows = index + 12;
-	uint64_t base = (uintptr_t)index;
-
-	if (index[0] != 1 || index[1] != POINTER_PC_RELATIVE || index[2] != INDEX_COUNT_U32 ||
-	    index[3] != INDEX_SORTED_PAIRS)
-		return NULL;
-	memcpy(&count, index + 8, sizeof(count));
-	uint64_t low = 0;
-	uint64_t high = count;
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		memcpy(row, rows + 8 * middle, sizeof(row));
-		if (base + (uint64_t)(int64_t)row[0] <= target)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
-		return NULL;
-	memcpy(row, rows + 8 * (low - 1), sizeof(row));
-	return index + row[1];
-}
-
 uint32_t heap_cfi_rule(uint64_t return_address)
 {
 	/* A call may be the last instruction of a function. */
@@ -411,6 +382,7 @@ uint32_t heap_cfi_rule(uint64_t return_address)
 
 	if (_dl_find_object((void *)(uintptr_t)target, &object) || !object.dlfo_eh_frame)
 		return HEAP_CFI_UNKNOWN;
-	const uint8_t *entry = find_entry(object.dlfo_eh_frame, target);
-	return entry ? rule_of_entry(entry, target) : HEAP_CFI_UNKNOWN;
+	const struct unwind_row *row = unwind_index_find(object.dlfo_eh_frame, target);
+	return row ? rule_of_entry((const uint8_t *)object.dlfo_eh_frame + row->entry, target) :
+		     HEAP_CFI_UNKNOWN;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "code/insn/insn.h"
+#include "code/unwind/unwind_index.h"
 
 enum race_policy {
 	RACE_CODE_INCLUDED,
@@ -30,8 +31,8 @@ struct race_module {
 	uint64_t dynamic;     /* 0: none */
 	uint64_t relro_start; /* written by the loader alone */
 	uint64_t relro_end;
-	const struct race_eh_frame *eh_frame; /* or NULL */
-	uint64_t file;			      /* row in the region; 0: none */
+	const struct unwind_index *eh_frame; /* or NULL */
+	uint64_t file;			     /* row in the region; 0: none */
 };
 
 struct race_function {
@@ -41,26 +42,6 @@ struct race_function {
 	uint8_t compares;
 };
 #define RACE_FUNCTIONS 96
-
-/* .eh_frame_hdr: where the functions of an object begin, sorted. */
-struct race_eh_frame {
-	uint8_t version;
-	uint8_t pointer_encoding;
-	uint8_t count_encoding;
-	uint8_t table_encoding;
-	int32_t eh_frame;
-	uint32_t count;
-	struct {
-		int32_t start; /* from the beginning of this header */
-		int32_t fde;
-	} rows[];
-};
-
-/* DW_EH_PE_udata4, and DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write. */
-static inline int race_eh_frame_is_sorted(const struct race_eh_frame *h)
-{
-	return h->version == 1 && h->count_encoding == 0x03 && h->table_encoding == 0x3b;
-}
 
 /* Copies by the kernel, so that it cannot fault. 1: all of it. */
 int race_copy(uint64_t address, void *to, size_t n);

@@ -208,12 +208,11 @@ TRAP_PATH int race_walk_from(uint64_t pc, uint64_t *out)
 
 TRAP_PATH int race_walk_in(const struct race_module *module, uint64_t *out)
 {
-	const struct race_eh_frame *h = module ? module->eh_frame : NULL;
+	const struct unwind_index *h = module ? module->eh_frame : NULL;
 
-	if (!h || !race_eh_frame_is_sorted(h) || !h->count)
+	if (!h || !unwind_index_is_sorted(h) || !h->count)
 		return -ENOENT;
-	int32_t start = h->rows[race_random() % h->count].start;
-	return walk_from(NULL, (uintptr_t)h + (uint64_t)(int64_t)start, out);
+	return walk_from(NULL, unwind_row_start(h, &h->rows[race_random() % h->count]), out);
 }
 
 /* For the beginning, when all samples fall into a runtime and nothing has been seen yet. */

@@ -13,53 +13,23 @@
 #include <link.h>
 
 #include "base/sys.h"
+#include "code/unwind/unwind_index.h"
 #include "code/window/window_call.h"
 
 #define NONE UINT32_MAX
 
 /* ---- where functions begin ---- */
 
-/* PT_GNU_EH_FRAME with a table for binary search: two signed words, relative to the header. */
-struct table_head {
-	uint8_t version, pointer_encoding, count_encoding, table_encoding;
-	int32_t frames;
-	uint32_t count;
-};
-struct table_row {
-	int32_t start;
-	int32_t description;
-};
-#define TABLE_KIND 0x3b03u /* table encoding << 8 | count encoding: datarel sdata4, udata4 */
-
-static int is_in_table(const struct table_head *head, uint64_t pc)
-{
-	const struct table_row *rows = (const void *)(head + 1);
-	const int64_t wanted = (int64_t)(pc - (uint64_t)(uintptr_t)head);
-	uint32_t low = 0;
-	uint32_t high = head->count;
-
-	if (((uint32_t)head->table_encoding << 8 | head->count_encoding) != TABLE_KIND)
-		return 0;
-	while (low < high) {
-		const uint32_t middle = low + (high - low) / 2;
-
-		if (rows[middle].start == wanted)
-			return 1;
-		if (rows[middle].start < wanted)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return 0;
-}
-
 /* libc's function may use vector registers. */
 static int look_up_start(uint64_t pc)
 {
 	struct dl_find_object found = { 0 };
 
-	return !_dl_find_object((void *)(uintptr_t)pc, &found) && found.dlfo_eh_frame &&
-	       is_in_table(found.dlfo_eh_frame, pc);
+	if (_dl_find_object((void *)(uintptr_t)pc, &found) || !found.dlfo_eh_frame)
+		return 0;
+	const struct unwind_row *row = unwind_index_find(found.dlfo_eh_frame, pc);
+
+	return row && unwind_row_start(found.dlfo_eh_frame, row) == pc;
 }
 
 static int is_known(const struct window_trace *t, uint64_t pc)

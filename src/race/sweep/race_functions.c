@@ -38,20 +38,11 @@ static uint64_t function_end(uint64_t start)
 
 	if (_dl_find_object((void *)(uintptr_t)start, &object) || !object.dlfo_eh_frame)
 		return 0;
-	const struct race_eh_frame *h = object.dlfo_eh_frame;
-	uint64_t base = (uintptr_t)h;
-	if (!race_eh_frame_is_sorted(h))
+	const struct unwind_index *h = object.dlfo_eh_frame;
+	if (!unwind_index_is_sorted(h))
 		return 0;
-	uint32_t low = 0;
-	uint32_t high = h->count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (base + (uint64_t)(int64_t)h->rows[middle].start > start)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low < h->count ? base + (uint64_t)(int64_t)h->rows[low].start : 0;
+	const uint32_t next = unwind_rows_until(h->rows, h->count, (int64_t)(start - (uintptr_t)h));
+	return next < h->count ? unwind_row_start(h, &h->rows[next]) : 0;
 }
 
 static void add_functions(void *libc, const char *const *names, uint32_t access, int compares)

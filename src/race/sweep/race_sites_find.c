@@ -64,8 +64,8 @@ struct search {
 	struct race_listing *listing;
 	struct race_spot *out;
 	struct memory *memory;
-	int32_t (*rows)[2]; /* of the unwind table */
-	int is_following;   /* into what is called */
+	struct unwind_row *rows;
+	int is_following; /* into what is called */
 	uint32_t count;
 	uint32_t max;
 	uint64_t listed;   /* of the module, taken or not */
@@ -406,19 +406,10 @@ static void search_function(struct search *s, const struct race_frame *frame)
 /* The row that begins at an address; UINT32_MAX: none. */
 static uint32_t find_row(const struct search *s, uint64_t address)
 {
-	int64_t wanted = (int64_t)(address - (uintptr_t)s->module->eh_frame);
-	uint32_t low = 0;
-	uint32_t high = s->listing->functions;
+	const int64_t wanted = (int64_t)(address - (uintptr_t)s->module->eh_frame);
+	const uint32_t n = unwind_rows_until(s->rows, s->listing->functions, wanted);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (s->rows[middle][0] < wanted)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->listing->functions && s->rows[low][0] == wanted ? low : UINT32_MAX;
+	return n && s->rows[n - 1].start == wanted ? n - 1 : UINT32_MAX;
 }
 
 /* 1: it was not, until now. */
@@ -433,14 +424,15 @@ static int is_new(struct race_listing *l, uint32_t function)
 }
 
 /* One row of the table: where a function begins, and its length in the FDE. */
-static void search_row(struct search *s, uint32_t function, const int32_t row[2])
+static void search_row(struct search *s, uint32_t function, const struct unwind_row *row)
 {
-	const struct race_eh_frame *h = s->module->eh_frame;
-	uint64_t start = (uintptr_t)h + (uint64_t)(int64_t)row[0];
+	const struct unwind_index *h = s->module->eh_frame;
+	uint64_t start = unwind_row_start(h, row);
 	struct race_frame frame;
 
 	if (!is_new(s->listing, function) ||
-	    !race_frame_read(&s->memory->frames, (uintptr_t)h + (uint64_t)(int64_t)row[1], &frame))
+	    !race_frame_read(&s->memory->frames, (uintptr_t)h + (uint64_t)(int64_t)row->entry,
+			     &frame))
 		return;
 	if (frame.start != start || start < s->module->text_start ||
 	    frame.end > s->module->text_end || frame.end <= start)
@@ -450,15 +442,15 @@ static void search_row(struct search *s, uint32_t function, const int32_t row[2]
 	search_function(s, &frame);
 }
 
-static int read_head(const struct race_module *module, struct race_eh_frame *head)
+static int read_head(const struct race_module *module, struct unwind_index *head)
 {
 	return module->eh_frame && race_copy((uintptr_t)module->eh_frame, head, sizeof(*head)) &&
-	       race_eh_frame_is_sorted(head) && head->count;
+	       unwind_index_is_sorted(head) && head->count;
 }
 
 uint32_t race_count_functions(const struct race_module *module)
 {
-	struct race_eh_frame head;
+	struct unwind_index head;
 
 	return read_head(module, &head) ? head.count : 0;
 }
@@ -490,10 +482,10 @@ void race_listing_drop(struct race_listing *l)
  * The program may close the object at any moment, so nothing of it is touched. Its unwind table is
  * read by a system call, and its text is the copy that was kept.
  */
-static int32_t (*copy_rows(const struct race_listing *l))[2]
+static struct unwind_row *copy_rows(const struct race_listing *l)
 {
 	size_t bytes = l->functions * sizeof(l->module->eh_frame->rows[0]);
-	int32_t(*rows)[2] = memory_map(bytes);
+	struct unwind_row *rows = memory_map(bytes);
 
 	if (memory_failed(rows))
 		return NULL;
@@ -544,7 +536,7 @@ uint32_t race_find_spots(struct race_listing *l, uint32_t *function, uint32_t mo
 		return 0;
 	/* The last ones first: what is seldom run of a function lies before it, and is jumped into. */
 	for (; i < l->functions && (!most || s.count < most); i++)
-		search_row(&s, l->functions - 1 - i, s.rows[l->functions - 1 - i]);
+		search_row(&s, l->functions - 1 - i, &s.rows[l->functions - 1 - i]);
 	*function = i;
 	return end(&s);
 }
@@ -564,7 +556,7 @@ uint32_t race_find_spots_called(struct race_listing *l, const uint64_t *addresse
 		uint32_t row = find_row(&s, called->address[i]);
 
 		if (row != UINT32_MAX)
-			search_row(&s, row, s.rows[row]);
+			search_row(&s, row, &s.rows[row]);
 	}
 	return end(&s);
 }
