@@ -104,13 +104,12 @@ bool break_probe_is_wanted(const struct observe_settings *set, struct break_prob
 
 int break_probe_begin(const struct observe_settings *set, struct break_probe *probe)
 {
-	int err =
-		agent_region_open(REGION_NAME, PROBE_MAGIC, sizeof(*probe->region), &probe->memory);
+	const int status = agent_region_open(set->name, REGION_NAME, PROBE_MAGIC,
+					     sizeof(*probe->region), &probe->memory);
 
 	probe->lock_fd = -1;
-	if (err)
-		return cli_wrong(set->name, "cannot make memory to share with the process: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	probe->region = (struct probe_region *)probe->memory.head;
 	return 0;
 }
@@ -145,14 +144,11 @@ static bool wait_while(const struct probe_region *region, struct session *r, uin
 
 int break_probe_hold(struct break_probe *probe, struct session *r)
 {
-	char text[128];
-
 	/* The command's own: the child's copies of it are closed by its exec. */
 	probe->lock_fd = probe->memory.data_fd;
 	if (flock(probe->lock_fd, LOCK_EX))
 		return cli_wrong(r->name, "cannot lock the shared memory: %s", strerror(errno));
-	agent_option("probe", &probe->memory, text, sizeof(text));
-	int status = agent_command_start(r->name, r->command, text, &r->pid);
+	int status = agent_command_start(r->name, r->command, "probe", &probe->memory, &r->pid);
 	if (status)
 		return status;
 	if (wait_while(probe->region, r, RUN_NEW, READY_NS))

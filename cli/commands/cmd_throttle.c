@@ -231,15 +231,15 @@ static int add_count(struct throttling *th)
 
 static int make_region(struct throttling *th)
 {
-	int err = agent_region_open(REGION_NAME, THROTTLE_MAGIC, sizeof(*th->region), &th->memory);
+	int status = agent_region_open(COMMAND, REGION_NAME, THROTTLE_MAGIC, sizeof(*th->region),
+				       &th->memory);
 
-	if (err)
-		return cli_wrong(COMMAND, "cannot make memory to share with the program: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	th->region = (struct throttle_region *)th->memory.head;
 	if (th->set.thread)
 		snprintf(th->region->thread, sizeof(th->region->thread), "%s", th->set.thread);
-	int status = add_cpu(th);
+	status = add_cpu(th);
 	if (!status)
 		status = add_faults(th);
 	if (!status)
@@ -358,15 +358,12 @@ static int attach(struct throttling *th)
 
 static int begin(struct throttling *th)
 {
-	char text[128];
-
-	agent_option("throttle", &th->memory, text, sizeof(text));
 	th->started_ns = clock_now_ns();
 	if (!th->set.command)
 		return attach(th);
 	/* Daemons of the command become children of this process. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	return agent_command_start(COMMAND, th->set.command, text, &th->set.pid);
+	return agent_command_start(COMMAND, th->set.command, "throttle", &th->memory, &th->set.pid);
 }
 
 /* The sleeping threads wake up; from here on nothing sleeps. */

@@ -94,11 +94,11 @@ static bool wait_for_change(struct flow_cli *c, uint32_t state, uint64_t most_ns
 
 static int make_flow_region(struct flow_cli *c)
 {
-	int err = agent_region_open(REGION_NAME, FLOW_MAGIC, sizeof(*c->region), &c->memory);
+	const int status =
+		agent_region_open(COMMAND, REGION_NAME, FLOW_MAGIC, sizeof(*c->region), &c->memory);
 
-	if (err)
-		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	c->region = (struct flow_region *)c->memory.head;
 	c->region->settings = c->set.flow;
 	return CLI_OK;
@@ -183,15 +183,12 @@ static int find_functions(struct flow_cli *c)
 
 static int start_flow_command(struct flow_cli *c)
 {
-	char options[256];
-
 	/* The command's own: the child's copies of it are closed by its exec. */
 	c->lock_fd = c->memory.data_fd;
 	if (flock(c->lock_fd, LOCK_EX))
 		return cli_wrong(COMMAND, "cannot lock the shared memory: %s", strerror(errno));
-	agent_option("flow", &c->memory, options, sizeof(options));
 	death_log_start(&c->deaths);
-	int status = agent_command_start(COMMAND, c->set.command, options, &c->pid);
+	int status = agent_command_start(COMMAND, c->set.command, "flow", &c->memory, &c->pid);
 	death_log_started(&c->deaths);
 	if (status)
 		return status;

@@ -66,11 +66,11 @@ struct heap_cli {
 static int make_heap_region(struct heap_cli *c)
 {
 	const char *guards = getenv("TRAPLINE_GUARDS");
-	int err = agent_region_open(REGION_NAME, HEAP_MAGIC, sizeof(*c->region), &c->memory);
+	const int status =
+		agent_region_open(COMMAND, REGION_NAME, HEAP_MAGIC, sizeof(*c->region), &c->memory);
 
-	if (err)
-		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	c->region = (struct heap_region *)c->memory.head;
 	c->region->settings = (struct heap_settings){
 		.budget_ppm = c->set.budget_ppm,
@@ -338,8 +338,6 @@ static int heap_finish(struct heap_cli *c)
 
 static int heap_begin(struct heap_cli *c)
 {
-	char options[256];
-
 	c->started_ns = clock_now_ns();
 	if (c->set.pid) {
 		c->pid = c->set.pid;
@@ -351,9 +349,9 @@ static int heap_begin(struct heap_cli *c)
 		c->started_ns = clock_now_ns();
 		return status;
 	}
-	agent_option("heap", &c->memory, options, sizeof(options));
 	death_log_start(&c->deaths);
-	int status = agent_object_start(COMMAND, c->set.command, OBJECT, options, &c->pid);
+	int status =
+		agent_object_start(COMMAND, c->set.command, OBJECT, "heap", &c->memory, &c->pid);
 	death_log_started(&c->deaths);
 	return status;
 }

@@ -32,6 +32,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define OPTION_BYTES 256
 #define AGENT "libtrapline-agent.so"
 #define END_NS 3000000000u
 #define ATTACH_NS 5000000000u /* an attach on a busy machine */
@@ -64,7 +65,7 @@ static int map_head(struct agent_region *region)
 	return err;
 }
 
-int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out)
+static int open_region(const char *name, uint64_t magic, size_t bytes, struct agent_region *out)
 {
 	struct agent_region region = AGENT_REGION_NONE;
 	void *memory = NULL;
@@ -104,7 +105,19 @@ void agent_region_close(struct agent_region *region)
 	*region = (struct agent_region)AGENT_REGION_NONE;
 }
 
-void agent_option(const char *option, const struct agent_region *region, char *text, size_t size)
+int agent_region_open(const char *command, const char *name, uint64_t magic, size_t bytes,
+		      struct agent_region *out)
+{
+	const int err = open_region(name, magic, bytes, out);
+
+	return err ? cli_wrong(command, "cannot share memory with the program: %s",
+			       strerror(-err)) :
+		     CLI_OK;
+}
+
+/* "option=PID,HEAD,DATA,NONCE", as the target finds the memory (agent/share.h). */
+static void option_of(const char *option, const struct agent_region *region, char *text,
+		      size_t size)
 {
 	const uint64_t *nonce = region->head->nonce;
 
@@ -218,24 +231,29 @@ static int wrong_agent(const char *command)
 			 TRAPLINE_AGENT_DIR);
 }
 
-int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid)
+int agent_command_start(const char *command, char *const *argv, const char *option,
+			const struct agent_region *region, pid_t *pid)
 {
 	char agent[PATH_MAX + 64];
-	struct preloaded added = { agent, options };
+	char text[OPTION_BYTES];
+	struct preloaded added = { agent, text };
 
 	if (find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);
+	option_of(option, region, text, sizeof(text));
 	return inherited_start(command, argv, set_environment, &added, pid);
 }
 
 int agent_object_start(const char *command, char *const *argv, const char *object,
-		       const char *options, pid_t *pid)
+		       const char *option, const struct agent_region *region, pid_t *pid)
 {
 	char path[PATH_MAX + 64];
-	struct preloaded added = { path, options };
+	char text[OPTION_BYTES];
+	struct preloaded added = { path, text };
 
 	if (agent_beside(object, path, sizeof(path)))
 		return cli_wrong(command, "cannot find %s beside " AGENT, object);
+	option_of(option, region, text, sizeof(text));
 	return inherited_start(command, argv, set_environment, &added, pid);
 }
 

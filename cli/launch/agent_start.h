@@ -30,12 +30,10 @@ struct agent_region {
 		.head_fd = -1, .data_fd = -1 \
 	}
 
-/* All zero except for the head. 0 or -errno. */
-int agent_region_open(const char *name, uint64_t magic, size_t bytes, struct agent_region *out);
+/* All zero except for the head. 0, or an exit status with a line printed. */
+int agent_region_open(const char *command, const char *name, uint64_t magic, size_t bytes,
+		      struct agent_region *out);
 void agent_region_close(struct agent_region *region);
-
-/* "option=PID,HEAD,DATA,NONCE", as the target finds the memory (agent/share.h). */
-void agent_option(const char *option, const struct agent_region *region, char *text, size_t size);
 
 /* Built for this processor, and found. */
 bool agent_is_there(void);
@@ -53,14 +51,15 @@ void agent_preload(const char *path);
 int agent_command_check(const char *command, char *const *argv);
 
 /*
- * Starts a command, with options for the agent. 0 and *pid, or an exit status, line
+ * Starts a command, with an option for the agent, which finds the region by it. 0 and *pid, or an exit status, line
  * printed.
  */
-int agent_command_start(const char *command, char *const *argv, const char *options, pid_t *pid);
+int agent_command_start(const char *command, char *const *argv, const char *option,
+			const struct agent_region *region, pid_t *pid);
 
 /* The same with another object of the agent's folder instead of the agent. */
 int agent_object_start(const char *command, char *const *argv, const char *object,
-		       const char *options, pid_t *pid);
+		       const char *option, const struct agent_region *region, pid_t *pid);
 
 /*
  * Memory to share with a running process. Its first bytes are copied there. The data then is that of

@@ -191,14 +191,14 @@ int patch_request(const struct patch_settings *set, enum patch_action action,
 		  const struct patch_plan *plan, struct patch_answer *out)
 {
 	struct asked a = { .set = set, .memory = AGENT_REGION_NONE };
-	int err = agent_region_open(REGION_NAME, PATCH_MAGIC, sizeof(*a.region), &a.memory);
+	int status = agent_region_open(PATCH_COMMAND, REGION_NAME, PATCH_MAGIC, sizeof(*a.region),
+				       &a.memory);
 
-	if (err)
-		return cli_wrong(PATCH_COMMAND, "cannot make memory to share with the process: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	a.region = (struct patch_region *)a.memory.head;
 	request_fill(&a, action, plan);
-	int status = request_call(&a, plan);
+	status = request_call(&a, plan);
 	if (!status)
 		status = request_wait(&a);
 	if (!status)

@@ -94,11 +94,11 @@ static int measure_trap(uint64_t *trap_ns)
 
 int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 {
-	int err = agent_region_open(REGION_NAME, RACE_MAGIC, sizeof(*run->region), &run->memory);
+	int status = agent_region_open(COMMAND, REGION_NAME, RACE_MAGIC, sizeof(*run->region),
+				       &run->memory);
 
-	if (err)
-		return cli_wrong(COMMAND, "cannot share memory with the program: %s",
-				 strerror(-err));
+	if (status)
+		return status;
 	run->region = (struct race_region *)run->memory.head;
 	run->region->settings.gate_magic = run->memory.head->nonce[0] | 1;
 	run->region->settings.budget_ppm = set->budget_ppm;
@@ -108,7 +108,7 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	race_look(run);
 	if (!set->sweep && !set->replay)
 		race_cpus_prepare();
-	int status = measure_trap(&run->region->settings.trap_ns);
+	status = measure_trap(&run->region->settings.trap_ns);
 	return !status && set->heap ? preload_heap() : status;
 }
 
@@ -293,13 +293,10 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)
 {
-	char options[PATH_MAX];
-
 	prepare_ticks(set, run);
 	race_members_open(&run->members, run->memory.data_fd, run->ticks.maps.members_fd);
-	agent_option("race", &run->memory, options, sizeof(options));
 	run->region->run++;
-	int status = agent_command_start(COMMAND, set->command, options, &run->pid);
+	int status = agent_command_start(COMMAND, set->command, "race", &run->memory, &run->pid);
 	run->began = status ? 0 : race_member_start(run->pid);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include "../kernel/common.h"
 
 #include "base/ebpf.h"
+#include "cli/message.h"
 #include "cli/cmd.h"
 #include "cli/race/race_launch.h"
 
@@ -33,7 +34,7 @@ void cli_note(const char *command, const char *format, ...)
 
 static int open_run(void **state)
 {
-	int err = agent_region_open("trapline-race", RACE_MAGIC, sizeof(struct race_region),
+	int err = agent_region_open("race", "trapline-race", RACE_MAGIC, sizeof(struct race_region),
 				    &run.memory);
 
 	assert_return_code(err, -err);
