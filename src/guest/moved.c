@@ -8,16 +8,15 @@
  */
 #include "guest/moved.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/lines.h"
 #include "base/sys.h"
 #include "base/tasks.h"
+#include "guest/own_thread.h"
 
 #define STEP_NS 2000000
 #define LEAST_NS 20000000 /* where nothing is known of a thread */
@@ -77,20 +76,9 @@ static void wait_for_one(pid_t tid, uint64_t ran_ns, uint64_t start_ns)
 	}
 }
 
-/*
- * The thread whose thread-local storage this one has: this one, or the one that it was made from, which waits for it.
- * The command has seen to it that it is in no such function. The clock has the number in it.
- */
-static pid_t owner_of_storage(void)
-{
-	clockid_t clock;
-
-	return pthread_getcpuclockid(pthread_self(), &clock) ? 0 : (pid_t) ~(clock >> 3);
-}
-
 void moved_wait(void)
 {
-	const pid_t owner = owner_of_storage();
+	const pid_t owner = own_thread_lender();
 	const uint64_t start_ns = clock_now_ns();
 	struct task_list list = { .tids = NULL };
 

@@ -49,6 +49,7 @@ static struct {
 	uint32_t wakes;
 	uint32_t state;
 	uint32_t users;
+	int is_lent; /* by the loader, which has a table of its own */
 	int error;
 	pid_t pid;
 	pid_t server;
@@ -237,7 +238,7 @@ static void *serve(void *arg)
 {
 	(void)arg;
 	own_thread_begins();
-	table.error = take_own();
+	table.error = table.is_lent ? 0 : take_own();
 	if (table.error) {
 		tell(TABLE_FAILED);
 		return NULL;
@@ -309,6 +310,7 @@ int own_table_begin(void)
 	if (wait_while(TABLE_OPEN) || wait_while(TABLE_GIVEN_UP))
 		return -EUNATCH;
 	table.pid = sys_getpid();
+	table.is_lent = own_thread_lender() != sys_gettid();
 	atomic_set(&table.users, 1u);
 	atomic_set(&table.state, (uint32_t)TABLE_BEGINS);
 	own_thread_prepare();
@@ -319,6 +321,8 @@ int own_table_begin(void)
 		err = wait_for_server();
 	if (err)
 		atomic_set(&table.users, 0u);
+	else if (table.is_lent)
+		own_table_enter();
 	if (atomic_get(&table.state) == TABLE_FAILED)
 		atomic_set(&table.state, (uint32_t)TABLE_NONE);
 	return err;
@@ -367,15 +371,16 @@ int own_table_start_thread(size_t stack_bytes, void *(*run)(void *), void *arg)
 	struct start start = { stack_bytes, run, arg };
 
 	own_thread_prepare();
-	return (int)(atomic_get(&own_fd_table) ? own_table_call(start_here, &start) :
-						 start_here(&start));
+	return (int)own_fd_run(start_here, &start);
 }
 
-/* By its path: no other way leads from one table to another without a moment in the program's. */
+/* From another table by its path: no other way leads from one table to another without a moment in the program's. */
 int own_table_take(int fd)
 {
 	char path[64];
 
+	if (is_inside())
+		return own_fd_keep(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STANDARD_FILES, 0, 0);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/fd/%d", sys_gettid(), fd);
 	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t)path,
 			   O_RDWR | O_NONBLOCK | O_CLOEXEC, 0, 0);

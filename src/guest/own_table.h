@@ -28,7 +28,7 @@ void own_table_forked(void);
 long own_table_call(long (*run)(void *arg), void *arg);
 /* A thread in the table, as own_thread_start() has it; with the table of the caller if there is no server. */
 int own_table_start_thread(size_t stack_bytes, void *(*run)(void *), void *arg);
-/* First in such a thread, and last. */
+/* First in such a thread, and last. The loader of an attach lends its table, and is in it from own_table_begin() on. */
 void own_table_enter(void);
 void own_table_leave(void);
 

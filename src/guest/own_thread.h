@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 typedef int (*own_thread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
@@ -29,6 +30,12 @@ int own_thread_start_joinable(pthread_t *thread, void *(*run)(void *), void *arg
  * -errno.
  */
 int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(void *), void *arg);
+
+/*
+ * The thread whose thread-local storage the calling thread has: itself; or, in the loader of an attach, the thread that
+ * the loader was made from, which waits for it in no function of libc, and has another table of descriptors.
+ */
+pid_t own_thread_lender(void);
 
 /* First in run: its name, by which it is known from outside (base/own_thread_name.h). */
 void own_thread_begins(void);

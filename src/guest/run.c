@@ -645,6 +645,7 @@ int run_call(struct run *const *table, size_t count, const char *options, int (*
 	own_table_spare(1);
 	const int result = do_call(table, count, options);
 	own_table_spare(0);
+	own_table_leave();
 	atomic_set(&caller, 0);
 	return result;
 }

@@ -50,7 +50,7 @@ TOOLS = {
         'attach': [['heap', '--first', '50', '-o', '/dev/null', '--for', TIME, '-p', 'PID']],
         'library': 'heap',
         'partner': 'flow',
-        'remains': agent(70, REGION),
+        'remains': agent(86, REGION),
     },
     'flow': {
         'run': ['flow', '--overhead', '50%', '-o', '/dev/null'],
