@@ -21,7 +21,7 @@ static void add_moment(struct heap_report *r, const struct heap_moment *m,
 		.frame_count = heap_report_frames(r, m, is_access, frames),
 	};
 
-	heap_report_module(r, p, path, sizeof(path));
+	file_places_name(heap_report_places(r), p->at, path, sizeof(path));
 	finding_json_moment(j, &moment);
 }
 

@@ -173,17 +173,9 @@ void heap_report_where(const struct heap_view *v, char *text, size_t n)
 			 r->address - r->block, r->block_size, plural(r->block_size));
 }
 
-void heap_report_module(const struct heap_report *r, const struct finding_place *p, char *path,
-			size_t n)
+struct file_places *heap_report_places(struct heap_report *r)
 {
-	*path = '\0';
-	if (p->at)
-		file_places_name(r->places, p->at, path, n);
-}
-
-void heap_report_source(struct heap_report *r, const struct finding_place *p, char *path, size_t n)
-{
-	finding_place_source(r->places, p, path, n);
+	return r->places;
 }
 
 /* ---- which error ---- */

@@ -57,11 +57,8 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 
-/* The path of the object that has the code of a location; empty: not known. */
-void heap_report_module(const struct heap_report *r, const struct finding_place *p, char *path,
-			size_t n);
-/* Where the source of a location is, with its folder; empty: not known. */
-void heap_report_source(struct heap_report *r, const struct finding_place *p, char *path, size_t n);
+/* Where its locations have their names from. */
+struct file_places *heap_report_places(struct heap_report *r);
 
 extern const char *const heap_kind_names[HEAP_KINDS]; /* "use-after-free" */
 extern const char *const heap_access_names[3];	      /* "read" */

@@ -49,7 +49,7 @@ static json_t *heap_location(struct heap_report *r, const struct finding_place *
 {
 	char source[PATH_MAX] = "";
 
-	heap_report_source(r, p, source, sizeof(source));
+	finding_place_source(heap_report_places(r), p, source, sizeof(source));
 	return sarif_location(&p->place, source, text);
 }
 

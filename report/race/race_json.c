@@ -65,7 +65,7 @@ json_t *race_json_side(struct race_report *r, const struct race_view *v,
 	};
 	json_t *j = json_object();
 
-	race_path(r, a->at, path, sizeof(path));
+	file_places_name(race_places(r), a->at, path, sizeof(path));
 	json_object_set_new(j, "access", json_string(race_access_name(side->access)));
 	json_object_set_new(j, "locked", json_boolean(side->flags & RACE_LOCKED));
 	finding_json_moment(j, &moment);
@@ -92,7 +92,7 @@ static json_t *heap_moment(struct race_report *r, const struct race_heap_event *
 		moment.frame_count += race_run_frames(r, event->frames[i], true,
 						      frames + moment.frame_count, RACE_INLINED);
 	finding_place_find(race_places(r), event->frames, event->frame_count, false, &place);
-	race_path(r, place.at, path, sizeof(path));
+	file_places_name(race_places(r), place.at, path, sizeof(path));
 	moment.function = place.function;
 	moment.place = &place.place;
 	moment.module_path = path;

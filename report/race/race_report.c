@@ -151,11 +151,6 @@ struct race_view *race_report_view(struct race_report *r, size_t i)
 	return r->views[i];
 }
 
-void race_path(const struct race_report *r, uint64_t at, char *path, size_t n)
-{
-	file_places_name(r->places, at, path, n);
-}
-
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n)
 {
 	uint64_t address;

@@ -151,8 +151,6 @@ size_t race_run_frames(struct race_report *r, uint64_t at, bool after, struct ru
 struct file_places *race_places(struct race_report *r);
 /* Where the source is, with its folder; false: not known. */
 bool race_source(struct race_report *r, uint64_t at, bool after, char *path, size_t n);
-/* The path of the file of a location; "": none. */
-void race_path(const struct race_report *r, uint64_t at, char *path, size_t n);
 /* race_suppress.c: by which suppression a race is; NULL: none. */
 const struct suppression *race_suppressed(struct race_report *r, const struct race_view *v);
 
