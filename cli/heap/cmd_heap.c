@@ -77,6 +77,7 @@ static int make_heap_region(struct heap_cli *c)
 		.allowance_ns = ALLOWANCE_NS,
 		.first = c->set.first,
 		.seed = c->set.seed,
+		.user = geteuid(),
 		.has_family = c->set.pid != 0,
 		.align = c->set.align,
 		.does_stop = (uint64_t)c->set.stop,

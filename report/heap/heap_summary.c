@@ -30,8 +30,10 @@ const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_CALLS] = "allocations",
 	[HEAP_CPU_NS] = "cpu_ns",
 	[HEAP_PROCESSES] = "processes",
+	[HEAP_FORKED] = "forked",
 	[HEAP_REFUSED] = "refused",
 	[HEAP_LET_GO] = "let_go",
+	[HEAP_OTHER_USER] = "other_user",
 };
 
 void heap_totals(const struct heap_region *region, struct heap_totals *out)
@@ -55,7 +57,8 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 	} rows[] = {
 		{ HEAP_LOST_BUDGET,
 		  "blocks not sampled that were due: the budget was used up (--overhead)" },
-		{ HEAP_LOST_FULL, "blocks not sampled: the pool was full" },
+		{ HEAP_LOST_FULL,
+		  "blocks not sampled: too many sampled ones are still in use, and fill the pool" },
 		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 1 MiB" },
 		{ HEAP_LOST_MEMORY, "blocks not sampled: the kernel refused memory" },
 		{ HEAP_LOST_RECORDS, "errors not reported: no room for the record" },
@@ -65,6 +68,9 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		{ HEAP_LOST_WATCHES, "blocks without a register: the kernel refused to move it" },
 		{ HEAP_LET_GO,
 		  "processes not sampled further: a SIGSEGV was sent that they block" },
+		{ HEAP_OTHER_USER,
+		  "processes changed their user: programs that they execute then are not sampled; "
+		  "run trapline as that user" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -91,19 +97,28 @@ static void print_chance(const struct heap_totals *t, FILE *f)
 			t->seed);
 }
 
+/* A shorter run is mostly start: its share means nothing. */
+#define SHORT_NS 100e6
+
 static void print_cost(const struct heap_totals *t, FILE *f)
 {
 	double cost = (double)t->counters[HEAP_COST_NS];
 	double cpu = (double)t->counters[HEAP_CPU_NS];
+	uint64_t children = t->counters[HEAP_FORKED];
 
 	fprintf(f, "  sampling cost %.1f ms", cost / 1e6);
-	if (cpu > 0)
+	if (cpu >= SHORT_NS && cost < cpu)
 		fprintf(f,
 			cpu < 1e9 ? ", %.1f%% of %.1f ms of CPU time" :
 				    ", %.1f%% of %.2f s of CPU time",
 			100 * cost / cpu, cpu < 1e9 ? cpu / 1e6 : cpu / 1e9);
 	fprintf(f, "; a process gets larger by at most %.0f MiB\n",
 		(double)t->pool_bytes / 1048576);
+	if (children)
+		fprintf(f,
+			"  that is without what a fork costs more, for the memory of the detector: "
+			"%" PRIu64 " forked child%s\n",
+			children, children == 1 ? "" : "ren");
 }
 
 /* What looks as without errors must state where nothing was inspected. */

@@ -8,7 +8,9 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "heap/heap_draw.h"
 #include "heap/heap_family.h"
+#include "heap/heap_pool.h"
 
 #define PPM 1000000u
 /* What takes longer was interrupted: other threads ran, and that is no cost. */
@@ -179,8 +181,24 @@ static uint64_t coarse_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Blocks that stay would fill the pool and end the search: the fuller it is, the fewer are taken. */
+static bool has_room(void)
+{
+	uint64_t live = counter_get(&heap_live);
+
+	if (live < HEAP_PAGE_SLOTS / 2 || heap_region->settings.first)
+		return true;
+	uint64_t left = less(HEAP_PAGE_SLOTS, live);
+	if (left && heap_random() % (HEAP_PAGE_SLOTS / 2) < left)
+		return true;
+	counter_add(&heap_region->counters[HEAP_LOST_FULL], 1u);
+	return false;
+}
+
 bool heap_budget_affords(enum heap_account account)
 {
+	if (!has_room())
+		return false;
 	/* What is refused here makes N larger, and the summary has N as it was. */
 	if (account == HEAP_FOR_ALL)
 		return left_for_all(share_of(cpu_of_all())) != 0;
@@ -215,6 +233,11 @@ bool heap_budget_affords_watches(void)
 	uint64_t share = share_of(cpu_of_all());
 	uint64_t limit = larger(share, allowance + share / 2);
 	return spent_ns() < limit && watches < limit / WATCHES_PARTS;
+}
+
+bool heap_budget_is_worth_opening(void)
+{
+	return heap_region->settings.first || cpu_of_process() >= YOUNG_NS;
 }
 
 /* ---- what is spent ---- */

@@ -109,6 +109,7 @@ void heap_forked(void)
 	heap_tell_forked();
 	heap_watch_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
+	counter_add(&heap_region->counters[HEAP_FORKED], 1u);
 }
 
 void heap_stop(void)

@@ -55,6 +55,7 @@ struct watch {
 static struct watch watches[WATCHES];
 static uint32_t watch_count;
 static uint64_t switches_seen;
+static bool is_child; /* its registers are not open yet, which costs more than most children do */
 
 /* ---- where ---- */
 
@@ -180,7 +181,8 @@ void heap_watch_newest(struct heap_slot *slot)
 	uint32_t before = bytes_before(slot);
 	uint32_t behind = bytes_behind(slot);
 
-	if (!count || (!before && !behind) || !heap_budget_affords_watches() || !may_move())
+	if (!count || (!before && !behind) || (is_child && !heap_budget_is_worth_opening()) ||
+	    !heap_budget_affords_watches() || !may_move())
 		return;
 	if (behind && watches[CHOSEN].is_behind && is_chosen(&watches[CHOSEN], slot))
 		move_to(&watches[CHOSEN], slot, behind);
@@ -379,6 +381,7 @@ void heap_watch_forked(void)
 {
 	if (!watch_count)
 		return;
+	is_child = true;
 	trap_forked();
 	trap_install();
 	atomic_set(&switches_seen, switches_of_process());

@@ -122,8 +122,10 @@ enum heap_counter {
 	HEAP_CALLS,	   /* allocations, sampled or not, as far as they are counted */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
 	HEAP_PROCESSES,	   /* that sampled */
+	HEAP_FORKED,	   /* ... as children by fork(2) */
 	HEAP_REFUSED,	   /* processes that could not: see run.why */
 	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
+	HEAP_OTHER_USER, /* processes that changed their user: programs that they execute are not sampled */
 	HEAP_COUNTERS,
 };
 
@@ -139,6 +141,7 @@ struct heap_settings {
 	uint64_t allowance_ns;	    /* of the start, which the budget pays back */
 	uint64_t first;		    /* blocks of each context without a budget; 0: two within it */
 	uint64_t seed;		    /* of what is drawn */
+	uint64_t user;		    /* whose the run is */
 	uint64_t no_regions;	    /* guards by mprotect(2) in any case */
 	uint64_t align;		    /* least alignment of a block, 1 to 16 */
 	uint64_t does_stop;	    /* the program ends at the first error */
