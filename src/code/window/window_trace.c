@@ -12,7 +12,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include "base/sys.h"
+#include "base/clock.h"
 #include "code/unwind/unwind_index.h"
 #include "code/window/window_call.h"
 
@@ -254,11 +254,8 @@ static int trace_before(struct window_area *a, uint64_t pc, uint32_t number)
 
 static void read_clocks(uint64_t *ns, uint64_t *now_ticks)
 {
-	struct timespec now = { 0, 0 };
-
-	sys2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	*ns = clock_ns(CLOCK_MONOTONIC);
 	*now_ticks = ticks();
-	*ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void trace_ended(struct window_area *a)
