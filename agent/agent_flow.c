@@ -2,8 +2,9 @@
 /*
  * agent_flow.c - `trapline flow` in the target.
  *
- * The command finds the places that the user named, in the process that waits here. A program that the
- * process starts by exec has other addresses: there only the functions of libc are sources and sinks.
+ * The command finds the locations that the user named, in the process that waits here. A program
+ * that the process starts by exec has other addresses: there only the functions of libc are sources
+ * and sinks.
  */
 #include "agent/agent_tools.h"
 
@@ -108,7 +109,10 @@ static void flow_leave(void *shared)
 		agent_flow.give = NULL;
 }
 
-/* What was sent to the program meanwhile, and is blocked, waits until the command has blocked it again. */
+/*
+ * What was sent to the program in the meantime, and is blocked, waits until the command has blocked
+ * it again.
+ */
 static void flow_ended(void *shared)
 {
 	const struct flow_region *region = shared;

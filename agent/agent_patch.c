@@ -2,12 +2,12 @@
 /*
  * agent_patch.c - the patches of `trapline patch` in the target.
  *
- * The call comes in a thread of the program that the command has borrowed, and which is to go on soon.
- * So each request runs in a thread of its own. It ends by itself, whether or not the command is still
- * there: the change is made or undone as a whole.
+ * The call comes in a thread of the program that the command has borrowed, and which is to continue
+ * soon. So each request runs in a thread of its own. It ends by itself, whether or not the command
+ * is still there: the change is made or undone as a whole.
  *
- * An object stays loaded when its patch is undone. Threads may be inside it, or the program may have
- * kept an address of it, and neither can be seen.
+ * An object stays loaded when its patch is undone. Threads may be inside it, or the program may
+ * have kept an address of it, and neither can be seen.
  */
 #include "agent/agent_patch_init.h"
 #include "agent/agent_tools.h"
@@ -140,9 +140,10 @@ static bool is_of_object(const void *address, const struct link_map *map)
 }
 
 /*
- * SIGTRAP is open in our thread only where it may meet an int3: of another tool, or in a library that it calls itself.
- * A signal that is sent to the process would come to this thread, where every thread of the program has it blocked, and
- * those that wait for it would not see it until the end.
+ * SIGTRAP is open in Trapline's thread only where it may meet an int3: of another tool, or in a
+ * library that it calls itself. A signal that is sent to the process would arrive in this thread
+ * where every thread of the program has it blocked. The threads that wait for it would not see it
+ * until the end.
  */
 static bool stays_open;
 
@@ -160,7 +161,7 @@ static void close_to_code(void)
 		own_thread_opens();
 }
 
-/* Of libc, of the dynamic linker, or of the decoder. */
+/* Functions of libc, of the dynamic linker, or of the decoder. */
 static bool is_called_by_us(const void *address)
 {
 	static const char *const libraries[] = { "libc.so", "ld-linux", "libZydis", "libpthread" };
@@ -501,7 +502,7 @@ static bool has_traps(const struct kept *k)
 	return !trapline_patch_stats(k->patch, &stats) && stats.traps;
 }
 
-/* It would be undone by changes of code that our thread runs. */
+/* It would be undone by changes of code that Trapline's thread runs. */
 static bool is_of_libraries(const struct kept *k)
 {
 	for (size_t i = 0; i < k->count; i++)
@@ -515,7 +516,7 @@ static bool is_per_thread(const struct kept *k)
 	return k->consistency == TRAPLINE_PATCH_PER_THREAD;
 }
 
-/* list() may wait for threads, too. Without the decoder apply() tells why. */
+/* list() may wait for threads, too. Without the decoder apply() gives the reason. */
 static void take_calls(const struct patch_region *r)
 {
 	const bool may_trap = r->action == PATCH_APPLY || r->action == PATCH_UNDO ||

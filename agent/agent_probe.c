@@ -82,7 +82,9 @@ static int is_power_of_two(uint32_t n)
 	return n && !(n & (n - 1));
 }
 
-/* The head is the command's, and of this version; what is used as a size is looked at all the same. */
+/*
+ * The head is the command's, and of this version; what is used as a size is inspected all the same.
+ */
 static int take_settings(struct probe_region *region)
 {
 	uint32_t bytes = region->slot_bytes;
@@ -126,7 +128,7 @@ static int open_probe(struct probe_region *region, uint32_t i,
 	return 0;
 }
 
-/* At last: what the agent itself calls until then is no hit. */
+/* Last: what the agent itself calls until then is not a hit. */
 static int enable_probes(void *region)
 {
 	for (uint32_t i = 0; i < PROBE_SITES_MAX; i++)
@@ -192,13 +194,13 @@ static int open_all(struct probe_region *region)
 }
 
 /*
- * The decoder is opened here, in the thread that was borrowed: in one of ours the loader's malloc() would make
- * an arena, of 64 MiB of address space, which stays.
+ * The decoder is opened here, in the thread that was borrowed: in one of Trapline the loader's
+ * malloc() would make an arena, of 64 MiB of address space, which stays.
  */
 static void probe_comes(int is_late)
 {
 	if (is_late)
-		zydis_open(); /* tells later whether it failed */
+		zydis_open(); /* reports later whether it failed */
 }
 
 static int probe_arm(void *region, int is_late)

@@ -14,8 +14,9 @@
 #define STACK_BYTES (64u << 10)
 
 /*
- * A thread that is born while a watch is being armed may not be covered by it, and the kernel does
- * not tell. So births are noted, and some are taken for ticks; nothing else is done to them.
+ * A thread that is created while a watch is being armed may not be covered by it, and the kernel
+ * does not show which. So thread creations are recorded, and some are taken for samples; nothing
+ * else is done to them.
  */
 __attribute__((visibility("default"))) int
 pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
@@ -69,8 +70,8 @@ static int start(void *region)
 }
 
 /*
- * The threads run already, and nothing of theirs comes through us: they are looked at as they are.
- * All stays as it was when the search has ended, but for us and the handler of SIGTRAP.
+ * The threads run already, and nothing of theirs comes through us: they are inspected as they are.
+ * All stays as it was when the search has ended, except for Trapline and the handler of SIGTRAP.
  */
 static int attach(void *shared)
 {
@@ -82,7 +83,7 @@ static int attach(void *shared)
 	return err;
 }
 
-/* Without the decoder libc cannot be changed. begin() tells whether it failed. */
+/* Without the decoder libc cannot be changed. begin() reports whether it failed. */
 static void comes(int is_late)
 {
 	if (is_late)

@@ -86,7 +86,7 @@ static int close_budgets(void)
 	return err;
 }
 
-/* Of a command that has ended: nothing of it stays. */
+/* The memory of a command that has ended: nothing of it stays. */
 static void end_last(void)
 {
 	if (!close_budgets())
@@ -149,7 +149,7 @@ static int throttle_arm(void *shared, int is_late)
 	return err;
 }
 
-/* The lock is tried all the while, beside the looks at the action of SIGTRAP. */
+/* The lock is tried all the while, beside the inspects the action of SIGTRAP. */
 static int throttle_tick(uint64_t passed_ns)
 {
 	(void)passed_ns;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* agent_trace.h - `trapline break --trace`: the thread of a hit goes on in a window that notes its calls. */
+/*
+ * agent_trace.h - `trapline break --trace`: the thread of a hit continues in a window that notes
+ * its calls.
+ */
 #ifndef AGENT_AGENT_TRACE_H
 #define AGENT_AGENT_TRACE_H
 

@@ -53,7 +53,7 @@ static int close_before(const int *ours, int count, unsigned int *first, unsigne
 	return 0;
 }
 
-/* The range in pieces between ours, of which there may be more than fit here. */
+/* The range in pieces between Trapline's, of which there may be more than fit here. */
 static int close_between(unsigned int first, unsigned int last, int flags)
 {
 	int ours[OURS_MAX];

@@ -19,7 +19,7 @@ EXPORTED int sigaction(int signal, const struct sigaction *action, struct sigact
 {
 	static signals_set_action next;
 
-	/* The constructor of another object may come before ours. */
+	/* The constructor of another object may come before Trapline's. */
 	if (!next)
 		next = (signals_set_action)dlsym(RTLD_NEXT, "sigaction");
 	return signals_action(next, signal, action, old);

@@ -18,7 +18,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* What the program asked for: kept for ever, since nobody tells when the last call was made. */
+/* What the program asked for: kept for ever, since it is not known when the last call was made. */
 struct request {
 	struct request *next;
 	void (*function)(union sigval);
@@ -68,7 +68,7 @@ static struct sigevent *through_us(struct sigevent *event, struct sigevent *copy
 	if (!event || event->sigev_notify != SIGEV_THREAD || !race_counter_of(RACE_STALLS))
 		return event;
 	race_sites_begin((race_create)dlsym(RTLD_NEXT, "pthread_create"));
-	/* Without an end: from now on a thread may be born at any time, and nobody tells. */
+	/* Without an end: from now on a thread may be created at any time, without a notice. */
 	race_birth_begins((uintptr_t)event->sigev_notify_function);
 	request = keep(event);
 	if (!request)

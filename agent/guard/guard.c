@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - the object that is preloaded for `trapline heap`: it stands before malloc() and its
+ * guard.c - the object that is preloaded for `trapline heap`: it is before malloc() and its
  * family, of any allocator, and some blocks come from src/heap/ instead.
  *
- * A block of the allocator goes to the allocator, a sampled one to the detector: by its address alone.
- * So blocks may be freed long after sampling has ended, in a child too.
+ * A block of the allocator goes to the allocator, a sampled one to the detector: by its address
+ * alone. So blocks may be freed long after sampling has ended, in a child too.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -154,7 +154,7 @@ static SELDOM void free_otherwise(void *p, const uint64_t *frame)
 			next.free(p);
 		return;
 	}
-	/* As that of the C library since 2.33, it keeps errno. */
+	/* It keeps errno, as free() of the C library does since 2.33. */
 	saved = errno;
 	heap_give(p, guard_family, frame);
 	errno = saved;
@@ -221,7 +221,7 @@ GUARD(void *, realloc, (void *p, size_t bytes))
 		return to ? to : guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
 	}
 	if (heap_has(p) && (!bytes || !heap_size(p))) {
-		/* Of no block that is in use: an error, which is reported. */
+		/* The address is not of a block that is in use: an error, which is reported. */
 		heap_give(p, HEAP_OF_MALLOC, frame);
 		return bytes ? next.malloc(bytes) : NULL;
 	}

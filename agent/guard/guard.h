@@ -23,7 +23,7 @@
 #define GUARD_ENTRY(name)
 #endif
 
-/* Declares a function that stands before another, and begins its definition. */
+/* Declares a function that is before another, and begins its definition. */
 #define GUARD(type, name, parameters)                  \
 	GUARD_EXPORT type GUARD_NAME(name) parameters; \
 	GUARD_ENTRY(name)                              \
@@ -31,13 +31,13 @@
 
 /* false while this thread looks for the allocator behind, which may allocate. */
 bool guard_find_next(void);
-/* The function behind one of ours. */
+/* The function behind one of Trapline. */
 void *guard_next(const char *name);
 
 /* The caller's stack is found from the frame of the function that it called. */
 #define GUARD_HERE ((const uint64_t *)__builtin_frame_address(0))
 
-/* By which operator of C++ the thread came to malloc() or free(). */
+/* By which operator of C++ the thread reached malloc() or free(). */
 extern __thread enum heap_family guard_family __attribute__((tls_model("initial-exec")));
 
 #endif

@@ -26,12 +26,12 @@
 #include "heap/heap_fault.h"
 #include "heap/heap_frames.h"
 
-#define PARTS 16 /* of a vector that are looked at */
+#define PARTS 16 /* of a vector that are inspected */
 
 struct part {
 	const void *at;
 	size_t bytes;
-	size_t fine; /* bytes that are no error */
+	size_t fine; /* bytes that are not an error */
 };
 
 struct parts {

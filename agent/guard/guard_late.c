@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_late.c - the detector in a process that ran before: it comes, and goes without a trace in the code.
+ * guard_late.c - the detector in a process that ran before: it comes, and goes without a trace in
+ * the code.
  *
- * A thread of the agent sleeps until the command has ended, also by SIGKILL: the kernel wakes it when the
- * command's lock goes away. Then nothing is sampled any more, and no page is without access. Blocks that
- * are still in use have to be known by free(): its jump stays until the last one is gone.
+ * A thread of the agent sleeps until the command has ended, also by SIGKILL: the kernel wakes it
+ * when the command's lock goes away. Then nothing is sampled any more, and no page is without
+ * access. Blocks that are still in use have to be known by free(): its jump stays until the last
+ * one is gone.
  *
- * A child that the process forks is sampled too, but no thread of ours is there: it asks the lock before each
- * sample. Then its functions do what they did, and free() keeps its jump until the child ends.
+ * A child that the process forks is sampled too, but no thread of Trapline is there: it asks the
+ * lock before each sample. Then its functions do what they did, and free() keeps its jump until the
+ * child ends.
  */
 #include "agent/guard/guard_late.h"
 
@@ -59,7 +62,7 @@ static int stop_for_program(void)
 	return 0;
 }
 
-/* The program's calls lead to us already. */
+/* The program's calls lead to Trapline already. */
 static int take_trap(void)
 {
 	int err = late_trap_take(stop_for_program, true);
@@ -69,7 +72,7 @@ static int take_trap(void)
 	return err;
 }
 
-/* No watch is there. A trap in libc, in place of a jump, needs our handler. */
+/* No watch is there. A trap in libc, in place of a jump, needs Trapline's handler. */
 static void leave_trap(void)
 {
 	if (!late_jumps_have_trap())
@@ -196,7 +199,10 @@ static uint32_t wait_for(const uint32_t *answer, uint64_t most_ns)
 	return atomic_get(answer);
 }
 
-/* SIGSEGV is open in threads that believe it blocked: until the command has blocked it again it stays ours. */
+/*
+ * SIGSEGV is open in threads that believe it blocked: until the command has blocked it again it
+ * stays Trapline's.
+ */
 static bool are_masks_open(void)
 {
 	const struct heap_region *region = late_run.region;
@@ -290,7 +296,10 @@ static void late_comes(int is_late)
 		heap_before_sample();
 	if (atomic_get(&late_run.is_taken))
 		return;
-	/* A thread of ours would leave an arena of malloc() behind, of 64 MiB. take() tells of a failure. */
+	/*
+	 * A thread of Trapline would leave an arena of malloc() behind, of 64 MiB. take() reports a
+	 * failure.
+	 */
 	zydis_open();
 	pthread_mutex_lock(&late.lock);
 	late_jumps_find();
@@ -323,7 +332,10 @@ static int late_sample(void *shared)
 	return 0;
 }
 
-/* Of a program that sets its handlers without libc: for SIGSEGV that is noted, and it goes on. */
+/*
+ * For a program that sets its handlers without libc: for SIGSEGV that is recorded, and it
+ * continues.
+ */
 static int late_tick(uint64_t passed_ns)
 {
 	struct heap_region *region = late_run.region;

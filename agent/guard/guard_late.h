@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_late.h - jumps in the functions of a process that runs: to the functions of the guard, and back.
+ * guard_late.h - jumps in the functions of a process that runs: to the functions of the guard, and
+ * back.
  *
- * Each function that the guard stands before has a row, in a section of its own (guard.h). A jump leads
+ * Each function that the guard is before has a row, in a section of its own (guard.h). A jump leads
  * through a word, so that one store turns all threads.
  */
 #ifndef AGENT_GUARD_LATE_H
@@ -36,7 +37,9 @@ void late_jumps_lead(void);
 bool late_jumps_have_trap(void);
 /* To the original ones, and their text as it was; but not free() and its like. */
 void late_jumps_leave(void);
-/* free() and its like too: no block is ours. Returns how many jumps could not be taken away. */
+/*
+ * free() and its like too: no block is Trapline's. Returns how many jumps could not be taken away.
+ */
 unsigned int late_jumps_end(void);
 /* In a forked child: only free() and its like. Makes no system call. */
 void late_jumps_forked(void);

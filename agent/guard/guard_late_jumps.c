@@ -34,7 +34,7 @@ extern const struct guard_entry __stop_guard_entries[] __attribute__((visibility
 struct late_site {
 	const struct guard_entry *entry;
 	struct late_jump jump;
-	bool is_kept; /* a sampled block may come to it as long as there is one */
+	bool is_kept; /* a sampled block may reach it as long as there is one */
 };
 
 static struct late_site sites[SITES_MAX];

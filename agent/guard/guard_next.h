@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* guard_next.h - the function of libc, or of another object that is preloaded, behind one of ours. */
+/*
+ * guard_next.h - the function of libc, or of another object that is preloaded, behind one of
+ * Trapline.
+ */
 #ifndef AGENT_GUARD_NEXT_H
 #define AGENT_GUARD_NEXT_H
 

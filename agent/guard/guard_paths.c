@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_paths.c - functions of libc that give the kernel a path, or memory for what it tells of a file.
+ * guard_paths.c - functions of libc that give the kernel a path, or memory for what it reports of a
+ * file.
  *
  * A path is read before the call: what is an error in that is found as in any other code, and has access
  * from then on. The memory of a result is opened and reported as in guard_io.c.

@@ -45,7 +45,7 @@ static bool is_traced(void)
 	return own_status("\nTracerPid:\t") > '0';
 }
 
-/* Without debug registers reads before a block are found by chance only, which is said. */
+/* Without debug registers reads before a block are found by chance only, which is stated. */
 static void start_watches(struct heap_region *region)
 {
 	if (is_traced()) {

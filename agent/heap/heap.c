@@ -8,9 +8,8 @@
  * seen, nor are blocks that were allocated before this object was loaded. operator new is
  * seen, because it calls malloc().
  *
- * free() marks a block before it is released, and malloc() records it before it is
- * returned: at each moment the row of an address belongs to the thread that owns the
- * block.
+ * free() marks a block before it is released, and malloc() records it before it is returned. At
+ * each moment the row of an address belongs to the thread that owns the block.
  */
 #include "agent/heap/heap.h"
 
@@ -44,7 +43,7 @@ static uint64_t *lost_blocks = &early_lost[0];
 static uint64_t *lost_stacks = &early_lost[1];
 
 static __thread uint32_t own_tid;
-static __thread uint32_t busy; /* in one of ours: what is called from there is not noted */
+static __thread uint32_t busy; /* in one of Trapline: what is called from there is not recorded */
 
 /* Two threads at once find the same. Returns false while this thread is at it. */
 static bool find_next(void)
@@ -87,7 +86,7 @@ static void *note(void *p, size_t bytes, const uint64_t *frame)
 
 	if (!p)
 		return p;
-	/* By a handler that interrupted one of ours; or there was no memory for the tables. */
+	/* By a handler that interrupted one of Trapline; or there was no memory for the tables. */
 	if (busy || !blocks || !stacks) {
 		counter_add(lost_blocks, 1u);
 		if (blocks)
@@ -114,7 +113,7 @@ static void note_free(void *p, const uint64_t *frame)
 	busy--;
 }
 
-/* ---- who is called instead of them ---- */
+/* ---- what is called instead of them ---- */
 
 EXPORTED void *malloc(size_t bytes)
 {

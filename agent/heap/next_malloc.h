@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * next_malloc.h - the allocator that an object stands before, whichever it is.
+ * next_malloc.h - the allocator that an object is before, whichever it is.
  *
- * Until it is known, dlsym() may want memory: that comes from a small buffer, and is never given back.
+ * Until it is known, dlsym() may want memory: that comes from a small buffer, and is never given
+ * back.
  */
 #ifndef AGENT_NEXT_MALLOC_H
 #define AGENT_NEXT_MALLOC_H

@@ -518,7 +518,7 @@ static int refuse_state(struct injection *in)
 	return why ? injection_refuse(in, err, "%s", why) : 0;
 }
 
-/* Whatever failed then, this is the cause. The open memory is that of the program before. */
+/* No matter what failed then, this is the cause. The open memory is that of the program before. */
 static int refuse_if_ended(struct injection *in)
 {
 	uint64_t start;

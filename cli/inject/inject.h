@@ -55,8 +55,8 @@ int inject(pid_t pid, const char *path, const char *function, const char *argume
 int inject_check(pid_t pid, char *why, size_t why_size);
 
 /*
- * inject() ends with -ECANCELED when is_over tells so, at the next of its steps. A call that it
- * waits for continues in the target, whose thread goes on by itself when it has returned.
+ * inject() ends with -ECANCELED when is_over returns true, at the next of its steps. A call that it
+ * waits for continues in the target, whose thread continues by itself when it has returned.
  */
 void inject_until(bool (*is_over)(void));
 
@@ -84,9 +84,9 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
  */
 size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
 /*
- * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask
- * since. With a marker also in those that were born since, which have it from their creator. A mask that
- * had the marker before is the program's.
+ * Blocks SIGTRAP again in these threads, unless they have ended or changed their mask since. With a
+ * marker also in those that were created since, which have it from their creator. A mask that had
+ * the marker before is the program's.
  */
 void inject_block_trap(pid_t pid, struct inject_masked *threads, size_t count);
 

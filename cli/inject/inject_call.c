@@ -47,7 +47,7 @@ enum timeout_form {
 	OF_SOCKET_OUT, /* SO_SNDTIMEO */
 	LEFT_TIMESPEC, /* in memory, where the kernel writes how much is left */
 	LEFT_TIMEVAL,
-	OF_RING, /* in memory, where a struct in memory says */
+	OF_RING, /* in memory, where a struct in memory states */
 };
 
 struct call_timed {
@@ -121,7 +121,7 @@ static bool read_text(const char *path, char *text)
 	return n > 0;
 }
 
-/* -1: in no call, or /proc does not tell. */
+/* -1: in no call, or /proc does not show it. */
 static long read_call(pid_t pid, pid_t tid, uint64_t arguments[6])
 {
 	char path[64];
@@ -375,7 +375,7 @@ static int64_t in_ns(const int64_t t[2], int64_t unit_ns)
 	return t[0] > INT32_MAX ? INT64_MAX / 4 : t[0] * 1000000000 + t[1] * unit_ns;
 }
 
-/* Of io_uring_enter(2). A deadline stays as it is. */
+/* The arguments of io_uring_enter(2). A deadline stays as it is. */
 static int64_t read_ring_timeout(pid_t pid, const struct user_regs_struct *r)
 {
 	uint64_t argument[RING_ARGUMENT_WORDS];
@@ -431,7 +431,7 @@ static int64_t read_timeout(pid_t pid, struct user_regs_struct *r, struct call_t
 }
 
 /*
- * A struct of the program that the kernel only reads stays as it is: a copy is put below what the
+ * A struct of the program that the kernel only reads stays as it is. A copy is put below what the
  * thread uses of its stack, and below the frame of inject_return.h.
  */
 static uint64_t copy_place(const struct user_regs_struct *r)
@@ -504,8 +504,8 @@ static void close_socket(struct call_timeout *t)
 }
 
 /*
- * Finds the end of its wait; where the kernel does not tell when that began, its whole time from now.
- * false: the call stays as the kernel left it.
+ * Finds the end of its wait; where the kernel does not show when that began, its whole time from
+ * now. false: the call stays as the kernel left it.
  */
 static bool set_deadline(pid_t pid, const struct call_look *look, struct user_regs_struct *r,
 			 struct call_timeout *t)

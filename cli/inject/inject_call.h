@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject_call.h - the system call that a thread is stopped in goes on afterwards as if it had not
+ * inject_call.h - the system call that a thread is stopped in continues afterwards as if it had not
  * been interrupted.
  *
  * The kernel itself continues most calls, for the time that is left. Some end with EINTR at each

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 
 #define PAGE_BYTES 4096u
-#define PAGES 32u /* of the stack, which are looked at */
+#define PAGES 32u /* of the stack, which are inspected */
 #define FLAGS_MOST 15u
 #define CS 18u
 #define CODE_64 0x33u

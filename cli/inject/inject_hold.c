@@ -102,9 +102,9 @@ static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
 }
 
 /*
- * Tries each thread once. A thread that could not return from its first system call, were
- * trapline killed then, is taken only if there is no other, and so is one that waits in a
- * call whose timeout has to be changed. -EBUSY: all of them transfer data.
+ * Tries each thread once. A thread that could not return from its first system call, were trapline
+ * killed then, is taken only if there is no other. So is one that waits in a call whose timeout has
+ * to be changed. -EBUSY: all of them transfer data.
  */
 static int hold_any(struct injection *in, struct held_thread *t, int round)
 {

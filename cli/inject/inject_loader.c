@@ -20,8 +20,8 @@
 #define LOADER_BYTES (RETURN_BYTES + CODE_BYTES)
 
 /*
- * rbx is the address of a word that the kernel sets while the new thread is there, and r12 that of the way back. The
- * kernel wakes whoever waits for the word as for any shared one.
+ * rbx is the address of a word that the kernel sets while the new thread is there, and r12 that of
+ * the way back. The kernel wakes any thread that waits for the word as for a shared one.
  */
 __asm__(".pushsection .rodata\n"
 	"loader_code:\n"
@@ -106,7 +106,7 @@ static long make_thread(struct loader *l, uint64_t word)
 	return held_clone(l->waits, &regs, args);
 }
 
-/* If trapline is killed it goes the same way back as any held thread, which ends it. */
+/* If trapline is killed it goes the same way back as any stopped thread, which ends it. */
 static int take_thread(struct loader *l, pid_t tid)
 {
 	struct held_thread *t = &l->thread;

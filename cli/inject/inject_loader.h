@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject_loader.h - a second thread in the target, for one attach, that has a descriptor table of its own.
+ * inject_loader.h - a second thread in the target, for one attach, that has a descriptor table of
+ * its own.
  *
- * What is opened for an attach would have the lowest free number of the program for some milliseconds: the program's
- * own open(2) would get another number than it counts on, and its closefrom(3) would close what the dynamic linker
- * reads. No system call opens a file of ours under another number. So the stopped thread makes a second one by
- * clone(2), which takes a table of its own by close_range(2), and loads and calls in its place, with its thread-local
- * storage. The first one waits until that thread has ended, also if trapline is killed.
+ * What is opened for an attach would have the lowest free number of the program for some
+ * milliseconds. The program's own open(2) would get another number than it counts on, and its
+ * closefrom(3) would close what the dynamic linker reads. No system call opens a file of Trapline
+ * under another number. So the stopped thread makes a second one by clone(2), which takes a table
+ * of its own by close_range(2). It loads and calls instead of the first, with the thread-local
+ * storage of the first. The first one waits until that thread has ended, also if trapline is
+ * killed.
  */
 #ifndef CLI_INJECT_INJECT_LOADER_H
 #define CLI_INJECT_INJECT_LOADER_H

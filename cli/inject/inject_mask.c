@@ -25,7 +25,7 @@
 #define OF_ALL (BIT(SIGPWR) | BIT(SIGURG) | BIT(SIGWINCH))
 
 static uint64_t masked_bit = TRAP_BIT;
-static uint64_t marker_bit; /* blocked in its place */
+static uint64_t marker_bit; /* blocked instead of it */
 
 void inject_mask_of(int signal, int marker)
 {
@@ -67,8 +67,9 @@ static int mask_hold(struct held_thread *t, pid_t pid, pid_t tid)
 }
 
 /*
- * 0, or -errno; -EALREADY: it has that. -EAGAIN: it has another mask by now, or, where that may wait, a signal of ours
- * is on its way, which the program would find if it were blocked. That is seen only where the thread stands still.
+ * 0, or -errno; -EALREADY: it has that. -EAGAIN: it has another mask by now, or, where that may
+ * wait, a signal of Trapline is on its way, which the program would find if it were blocked. That
+ * is seen only where the thread is still.
  */
 static int change_mask(pid_t pid, pid_t tid, uint64_t from, uint64_t to, bool may_wait)
 {
@@ -148,7 +149,7 @@ static struct own_markers {
 	uint64_t masks[OWN_MASKS];
 	size_t count;	 /* more than there is room for: there are others */
 	bool is_used;	 /* for more than to block all signals */
-	bool has_opened; /* none is noted any more */
+	bool has_opened; /* none is recorded any more */
 } own_of_trap, own_of_other;
 
 static struct own_markers *own_markers(void)
@@ -275,7 +276,10 @@ size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t coun
 
 /* ---- blocking again ---- */
 
-/* One of ours that is on its way would wait there for the program. It is taken as soon as the thread runs. */
+/*
+ * One of Trapline that is on its way would wait there for the program. It is taken as soon as the
+ * thread runs.
+ */
 static bool has_one_on_its_way(pid_t pid, pid_t tid)
 {
 	uint64_t pending;
@@ -297,7 +301,10 @@ static const struct inject_masked *find_known(const struct masking *m, pid_t tid
 	return NULL;
 }
 
-/* Of a thread that was unblocked, and from which the one with this mask has it. With the signal where that is let go. */
+/*
+ * The mask of a thread that was unblocked, and from which the one with this mask has it. It has the
+ * signal too where that is released.
+ */
 static uint64_t mask_of_creator(const struct masking *m, uint64_t mask)
 {
 	for (size_t i = 0; i < m->count; i++)
@@ -307,9 +314,10 @@ static uint64_t mask_of_creator(const struct masking *m, uint64_t mask)
 }
 
 /*
- * A marker stands in the mask of a thread that was born since, as its creator had it, and beside the signal where the
- * tool has let that go. The mask without it, or 0: nothing of the mask is ours, as far as is known. A signal that is
- * blocked in error kills, and one that is open in error does not.
+ * A marker is in the mask of a thread that was created since, as its creator had it, and beside the
+ * signal where the tool has released that. The mask without it, or 0: nothing of the mask is
+ * Trapline's, as far as is known. A signal that is blocked in error kills, and one that is open in
+ * error does not.
  */
 static uint64_t without_marker(const struct masking *m, const struct inject_masked *known,
 			       uint64_t mask)

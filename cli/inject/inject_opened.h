@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inject_opened.h - SIGTRAP is open in all threads of a running process while a tool's events raise it there.
+ * inject_opened.h - SIGTRAP is open in all threads of a running process while a tool's events raise
+ * it there.
  *
- * A thread that has it blocked gets the marker in its place (base/marker.h), and does not notice. The agent does the
- * same to what the program blocks meanwhile. At the end it is blocked again where a marker stands.
+ * A thread that has it blocked gets the marker instead (base/marker.h), and does not notice. The
+ * agent does the same to what the program blocks in the meantime. At the end it is blocked again
+ * where a marker is.
  */
 #ifndef CLI_INJECT_INJECT_OPENED_H
 #define CLI_INJECT_INJECT_OPENED_H

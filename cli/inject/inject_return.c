@@ -23,19 +23,20 @@
 #define TEXT(number) TEXT_OF(number)
 
 /*
- * The code that is copied into the target. At a call r12 is the function, rbx the address
- * of its result, followed by a flag that the result is there, r13 the address of errno
- * (or 0), r14 the value of errno before, and r15 the frame. Functions preserve these
- * registers. After the call, the thread waits one second for trapline, by ppoll(2): other
- * sleeps replace what the kernel keeps to continue the call that the thread was in.
+ * The code that is copied into the target. At a call r12 is the function, rbx the address of its
+ * result, followed by a flag that the result is there. r13 is the address of errno (or 0), r14 the
+ * value of errno before, and r15 the frame. Functions preserve these registers. After the call, the
+ * thread waits one second for trapline, by ppoll(2): other sleeps replace what the kernel keeps to
+ * continue the call that the thread was in.
  *
  * The word before the frame has WAY_CONTINUES for such a call, which restart_syscall(2)
  * continues for the time that is left; rt_sigreturn(2) would discard it. It runs with the
  * signal mask and on the stack of the program, since a handler may run and leave by a
  * jump. Then a copy of the frame, on that stack, gets its result.
  *
- * Before that, a tick of our events that came meanwhile is taken out: the return of its handler would
- * discard the call as well. A SIGTRAP of the program is queued again. This is also done for WAY_DROPS_TICK.
+ * Before that, a sample of Trapline's events that came in the meantime is taken out: the return of
+ * its handler would discard the call as well. A SIGTRAP of the program is queued again. This is
+ * also done for WAY_DROPS_TICK.
  */
 __asm__(".pushsection .rodata\n"
 	"held_code:\n"
@@ -271,7 +272,7 @@ static size_t make_frame(const struct held_thread *t, uint64_t address, bool res
 	return end;
 }
 
-/* A word that says that no thread needs the rest. A trapline that is killed does not set it. */
+/* A word that states that no thread needs the rest. A trapline that is killed does not set it. */
 static int free_at(const struct held_thread *t, uint64_t mapped, bool is_write)
 {
 	uint64_t word = 1;
@@ -307,7 +308,10 @@ void return_free(const struct held_thread *t)
 	free_at(t, t->mapped, true);
 }
 
-/* The call that begins again may open SIGTRAP, which the thread has blocked: a pending tick would end it. */
+/*
+ * The call that begins again may open SIGTRAP, which the thread has blocked: a pending sample would
+ * end it.
+ */
 static bool opens_trap(const struct held_thread *t)
 {
 	struct user_regs_struct regs = t->saved;
@@ -391,9 +395,9 @@ static bool can_continue(const struct held_thread *t)
 }
 
 /*
- * The addresses that the thread returns to, one after the other, up to the frame. A call that the kernel
- * continues goes on first, and its result is stored in the frame, as the code above does it. Returns
- * how many.
+ * The addresses that the thread returns to, one after the other, up to the frame. A call that the
+ * kernel continues continues first, and its result is stored in the frame, as the code above does
+ * it. Returns how many.
  */
 static size_t make_chain(const struct held_thread *t, uint64_t frame_at, uint64_t *words)
 {

@@ -2,13 +2,13 @@
 /*
  * inject_thread.c - see inject_thread.h.
  *
- * A thread that was stopped inside a system call continues it: its registers are restored
- * with the kernel's own mark for a restart, which takes effect when the thread is
- * resumed. What the kernel keeps for that is in the thread, and the calls below leave it
- * alone (inject_return.c, sys_nap()). Its signals are blocked during the calls, so that none of its handlers runs on
- * the separate stack. No trap is used, since a trap that meets a blocked or ignored
- * signal resets the target's handler. After a call the thread waits for trapline, and
- * restores itself if trapline has ended (inject_return.h).
+ * A thread that was stopped inside a system call continues it. Its registers are restored with the
+ * kernel's own mark for a restart, which takes effect when the thread is resumed. What the kernel
+ * keeps for that is in the thread, and the calls below leave it alone (inject_return.c, sys_nap()).
+ * Its signals are blocked during the calls, so that none of its handlers runs on the separate
+ * stack. No trap is used, since a trap that meets a blocked or ignored signal resets the target's
+ * handler. After a call the thread waits for trapline, and restores itself if trapline has ended
+ * (inject_return.h).
  */
 #include "cli/inject/inject_thread.h"
 
@@ -170,7 +170,7 @@ static int save_all(struct held_thread *t, const struct call_look *look)
 	int err = get_xstate(t);
 	if (err)
 		return err;
-	/* An int3 of the program looks like a tick of ours. Only one can be pending. */
+	/* An int3 of the program looks like a sample of Trapline. Only one can be pending. */
 	t->had_trap = has_trap_pending(t);
 	call_repair(t->pid, look, &t->saved, &t->timeout);
 	/* At once: then the call also begins again if trapline is killed. */
@@ -253,7 +253,10 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
-/* Raised by the instruction that it ran, which is ours: another program was executed since it was found. */
+/*
+ * Raised by the instruction that it ran, which is Trapline's: another program was executed since it
+ * was found.
+ */
 static bool is_fault(const struct held_thread *t, int number)
 {
 	siginfo_t info;
@@ -263,9 +266,9 @@ static bool is_fault(const struct held_thread *t, int number)
 }
 
 /*
- * A signal came before its first call, which its handler has to find undone: its result may be the end
- * of the call that the thread waits in. A signal that came while all are blocked tells of a crash, and so does a fault.
- * That one is not the program's.
+ * A signal came before its first call, which its handler has to find undone: its result may be the
+ * end of the call that the thread waits in. A signal that came while all are blocked shows a crash,
+ * and so does a fault. That one is not the program's.
  */
 static int leave_for_signal(struct held_thread *t, int number)
 {
@@ -349,7 +352,10 @@ static long syscall_once(struct held_thread *t, long number, const uint64_t args
 	return run_syscall(t, &regs, number, args);
 }
 
-/* A stop or a signal of the program that comes meanwhile sends the thread back, clone(2) above all. */
+/*
+ * A stop or a signal of the program that comes in the meantime sends the thread back, clone(2)
+ * above all.
+ */
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 {
 	long result = -EAGAIN;
@@ -379,9 +385,9 @@ static void let_lost_go(struct held_thread *t)
 }
 
 /*
- * What ran in the thread may have been a tick of our events, and their handler would end the call that
- * the thread goes on with. The registers are set: it stops again before its first instruction.
- * Returns the signal to resume it with.
+ * What ran in the thread may have been a sample of Trapline's events, and their handler would end
+ * the call that the thread continues with. The registers are set: it stops again before its first
+ * instruction. Returns the signal to resume it with.
  */
 static int drop_left_over(const struct held_thread *t)
 {
@@ -400,8 +406,8 @@ static int drop_left_over(const struct held_thread *t)
 }
 
 /*
- * Takes a pending tick away from a thread that has SIGTRAP blocked, before its next instruction. If
- * trapline is killed here, the thread keeps the signal unblocked.
+ * Takes a pending sample away from a thread that has SIGTRAP blocked, before its next instruction.
+ * If trapline is killed here, the thread keeps the signal unblocked.
  */
 static bool drop_blocked_tick(struct held_thread *t)
 {
@@ -417,9 +423,10 @@ static bool drop_blocked_tick(struct held_thread *t)
 }
 
 /*
- * A thread that has SIGTRAP blocked runs one instruction to begin a call again that may open the signal,
- * such as sigsuspend(2). A tick of our events there, or in the calls before, would end it. So the thread
- * is released inside the call, without one. False: it is where it was, or has a signal.
+ * A thread that has SIGTRAP blocked runs one instruction to begin a call again that may open the
+ * signal, such as sigsuspend(2). A sample of Trapline's events there, or in the calls before, would
+ * end it. So the thread is released inside the call, without one. False: it is where it was, or has
+ * a signal.
  */
 static bool enter_call_again(struct held_thread *t)
 {

@@ -40,7 +40,7 @@ struct held_thread {
 	int signal;	/* of the program, that came before: the thread is resumed with it */
 	bool is_lost;	/* a call did not return in time */
 	bool has_left;	/* it returned by itself, since trapline was late: no call is safe there */
-	bool is_gone;	/* it has ended, as waitpid(2) says */
+	bool is_gone;	/* it has ended, as waitpid(2) states */
 	bool is_loader; /* it is a thread of inject_loader.h: its way back ends it */
 	pid_t born;	/* the thread that its last clone(2) made, as this process sees it */
 };
@@ -56,8 +56,9 @@ void held_run(void (*act)(void *arg), void *arg);
  */
 bool held_wait_for_others(int memory_fd);
 /*
- * All waits of this file end when is_over tells so; NULL: they end by their own limits. Then the thread
- * in a call is lost, as after -ETIMEDOUT: it continues by itself when the call has returned.
+ * All waits of this file end when is_over returns true; NULL: they end by their own limits. Then
+ * the thread in a call is lost, as after -ETIMEDOUT: it continues by itself when the call has
+ * returned.
  */
 void held_until(bool (*is_over)(void));
 bool held_is_over(void);

@@ -7,7 +7,7 @@
 
 /* It has no memory file: err of memfd_create(2) there, negative. */
 void words_of_file(int err, char *out, size_t n);
-/* What its loader says of the object, which was opened as path. */
+/* What its loader states of the object, which was opened as path. */
 void words_of_loader(const char *text, const char *path, char *out, size_t n);
 
 #endif

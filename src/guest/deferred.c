@@ -60,9 +60,10 @@ void deferred_keep(const siginfo_t *info)
 }
 
 /*
- * A thread alone can send itself again what was sent to it, with all that the kernel told of it. The signal of an
- * event of the program's own, such as another copy of this library has, would have lost its name: its handler
- * would take it for a SIGTRAP that ends the process. One that is lost is one hit that is not seen.
+ * Only a thread can send itself again what was sent to it, with all that the kernel reported of it.
+ * The signal of an event of the program's own, such as another copy of this library has, would have
+ * lost its name. Its handler would take it for a SIGTRAP that ends the process. One that is lost is
+ * one hit that is not seen.
  */
 static void send_one(struct row *r)
 {

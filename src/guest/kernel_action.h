@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel_action.h - sigaction(2) as the kernel has it, without libc: the agent stands before that one. */
+/*
+ * kernel_action.h - sigaction(2) as the kernel has it, without libc: the agent is before that one.
+ */
 #ifndef GUEST_KERNEL_ACTION_H
 #define GUEST_KERNEL_ACTION_H
 

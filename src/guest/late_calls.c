@@ -54,7 +54,10 @@ static int late_pending(sigset_t *set)
 	return signals_pending((int (*)(sigset_t *))jumps[PENDING].original, set);
 }
 
-/* In a child that libc makes for posix_spawn(3) as well, which shares our memory, and has actions of its own. */
+/*
+ * In a child that libc makes for posix_spawn(3) as well, which shares Trapline's memory, and has
+ * actions of its own.
+ */
 static int late_exec(const char *path, char *const argv[], char *const envp[])
 {
 	int (*const next)(const char *, char *const[], char *const[]) =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late_jump.h - a function of a process that runs leads to one of ours, and back.
+ * late_jump.h - a function of a process that runs leads to one of Trapline, and back.
  *
- * A jump in the function goes through a word, so that one store turns all threads. A row and its word stay for
- * ever, and are used again.
+ * A jump in the function goes through a word, so that one store turns all threads. A row and its
+ * word stay for ever, and are used again.
  */
 #ifndef GUEST_LATE_JUMP_H
 #define GUEST_LATE_JUMP_H
@@ -19,7 +19,7 @@ struct late_jump {
 	uint64_t address;
 	uint64_t *word;
 	uint64_t jump_at;  /* the address, or a little behind it */
-	uint64_t to;	   /* where its word leads when it leads to ours */
+	uint64_t to;	   /* where its word leads when it leads to Trapline's */
 	uint64_t original; /* a copy of its first instructions, and the rest */
 	uint32_t number;
 	struct trapline_traps *traps; /* instead of a jump */
@@ -33,12 +33,12 @@ struct late_jump {
 int late_jump_open(struct late_jump *jump, struct code_problem *problem);
 bool late_jump_has_no_room(int err);
 /*
- * A trap serves where a jump has no room, but only where it is seldom reached, and never with signals blocked.
- * original: what serves for the function meanwhile.
+ * A trap serves where a jump has no room, but only where it is seldom reached, and never with
+ * signals blocked. original: what serves for the function in the meantime.
  */
 int late_jump_open_trap(struct late_jump *jump, uint64_t original, struct code_problem *problem);
 
-/* To ours, or to the original function. AS-Safe. */
+/* To Trapline's, or to the original function. AS-Safe. */
 void late_jump_lead(struct late_jump *jump, bool to_ours);
 /* The text is as it was. false: it could not be, and the jump leads to the original function. */
 bool late_jump_close(struct late_jump *jump);

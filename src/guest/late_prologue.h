@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late_prologue.h - a jump behind the first instructions of a function, where its entry has no room.
+ * late_prologue.h - a jump behind the first instructions of a function, where its entry has no
+ * room.
  *
- * What stands before it may push registers and compute in those that are nobody's yet. A thread that
- * takes the jump undoes the pushes, and stands as at the entry. The original function begins with a copy
- * of these instructions, and goes on at the jump.
+ * What is before it may push registers and compute in those that are not used yet. A thread that
+ * takes the jump undoes the pushes, and is as at the entry. The original function begins with a
+ * copy of these instructions, and continues at the jump.
  */
 #ifndef GUEST_LATE_PROLOGUE_H
 #define GUEST_LATE_PROLOGUE_H

@@ -22,7 +22,9 @@
 
 static uint32_t gives_back; /* an action of SIGTRAP is for the kernel */
 
-/* Ours itself comes from trap_install(), or from a program that puts back what it once read. */
+/*
+ * Trapline's itself comes from trap_install(), or from a program that puts back what it once read.
+ */
 static bool is_for_kernel(const struct sigaction *action)
 {
 	return atomic_get(&gives_back) || (action && action->sa_sigaction == trap_on_sigtrap);
@@ -34,7 +36,7 @@ int late_trap_action(signals_set_action next, int signal, const struct sigaction
 	const bool is_direct = signal == SIGTRAP && is_for_kernel(action);
 	int err = is_direct ? next(signal, action, old) : signals_action(next, signal, action, old);
 
-	/* Where a tool begins or ends at this moment, ours may be there. */
+	/* Where a tool begins or ends at this moment, Trapline's may be there. */
 	if (!err && !is_direct && signal == SIGTRAP && old && old->sa_sigaction == trap_on_sigtrap)
 		action_read(&trap_previous, old);
 	return err;
@@ -96,8 +98,8 @@ static int waits_for(void *arg, pid_t tid)
 }
 
 /*
- * The default action stays with us: a trap of ours that nothing here can know of would kill. Calls of the program go to
- * the kernel from now on; one that came before is looked at again.
+ * The default action stays with Trapline: a trap of Trapline that nothing here can know of would
+ * kill. Calls of the program go to the kernel from now on; one that came before is inspected again.
  */
 void late_trap_give_back(signals_set_action next)
 {

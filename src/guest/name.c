@@ -2,10 +2,10 @@
 /*
  * name.c - see name.h.
  *
- * An object that is loaded into a running process is opened as /proc/thread-self/fd/N. A debugger, or code that
- * prints a stack, opens the names in the list: this one would be a descriptor of its own, or another
- * file of the program, and to open a pipe can last for ever. So the name becomes the one of
- * /proc/PID/maps, which no file has.
+ * An object that is loaded into a running process is opened as /proc/thread-self/fd/N. A debugger,
+ * or code that prints a stack, opens the names in the list. This one would be a descriptor of its
+ * own, or another file of the program, and to open a pipe can last for ever. So the name becomes
+ * the one of /proc/PID/maps, which no file has.
  */
 #include "guest/name.h"
 
@@ -76,7 +76,10 @@ static void mend(struct link_map *map)
 	write_name(map->l_name, name, (size_t)n + 1);
 }
 
-/* Each object with this file mends its own name before anything of it is called: cli/inject only loads it. */
+/*
+ * Each object with this file corrects its own name before anything of it is called: cli/inject only
+ * loads it.
+ */
 __attribute__((constructor)) static void mend_own(void)
 {
 	struct link_map *map = NULL;

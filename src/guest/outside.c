@@ -2,13 +2,14 @@
 /*
  * outside.c - see outside.h.
  *
- * No thread is stopped or sent a signal. Where one sleeps, /proc tells its instruction and its stack pointer; they
- * count if it has not run meanwhile. One that runs is sampled by a clock of the kernel, with a copy of its stack.
- * Each word from the stack pointer up may be a return address: more than is there, but never less. What a signal
- * handler interrupted, perhaps on another stack, is found by the address that the handler returns to.
+ * No thread is stopped or sent a signal. Where one sleeps, /proc shows its instruction and its
+ * stack pointer; they count if it has not run in the meantime. One that runs is sampled by a clock
+ * of the kernel, with a copy of its stack. Each word from the stack pointer up may be a return
+ * address: more than is there, but never less. What a signal handler interrupted, perhaps on
+ * another stack, is found by the address that the handler returns to.
  *
- * Ours is this object, and each executable mapping without a file: jumps, slots and windows are there. In a
- * process with a compiler of its own that is too much, and its memory stays.
+ * Trapline's is this object, and each executable mapping without a file: jumps, slots and windows
+ * are there. In a process with a compiler of its own that is too much, and its memory stays.
  */
 #include "guest/outside.h"
 
@@ -29,7 +30,7 @@
 #include "base/tasks.h"
 
 #define MAPS_MAX 8192u
-#define SCAN_MOST (1ull << 20) /* no code of ours calls what goes deeper */
+#define SCAN_MOST (1ull << 20) /* no code of Trapline calls what goes deeper */
 #define WORDS_AT_ONCE 256u
 #define STACKS_MAX 8 /* of handlers that interrupt handlers */
 #define STEP_NS 1000000
@@ -124,7 +125,10 @@ static int is_restorer(const struct look *look, uint64_t address)
 	       !memcmp(bytes, restore, sizeof(bytes));
 }
 
-/* One stack. 1: a word is in our code, or the stack cannot be read. interrupted: the stack below a handler, or 0. */
+/*
+ * One stack. 1: a word is in Trapline's code, or the stack cannot be read. interrupted: the stack
+ * below a handler, or 0.
+ */
 static int has_frame(const struct look *look, uint64_t sp, uint64_t *interrupted)
 {
 	const struct map *m = map_at(look, sp);
@@ -206,7 +210,7 @@ static int read_asleep(pid_t tid, struct asleep *out)
 	return sscanf(out->text, "%*d %*x %*x %*x %*x %*x %*x %lx %lx", &out->sp, &out->pc) == 2;
 }
 
-/* A child by vfork() runs on, with our memory, and is no thread of ours. */
+/* A child by vfork() runs on, with Trapline's memory, and is not a thread of Trapline. */
 static int may_have_child(long number)
 {
 	return number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
@@ -232,7 +236,7 @@ static int look_asleep(const struct look *look, pid_t tid)
 
 /* ---- a thread that runs ---- */
 
-/* As sample_type and sample_regs_user below say it. */
+/* As sample_type and sample_regs_user below state it. */
 struct sample {
 	struct perf_event_header header;
 	uint64_t abi;
@@ -265,7 +269,7 @@ static int is_sample_inside(const struct look *look, const struct sample *s)
 	const size_t filled = (size_t)s->stack[s->stack_bytes / 8];
 	const struct map *m = map_at(look, s->sp);
 
-	/* A longer stack is looked at where it sleeps. */
+	/* A longer stack is inspected where it sleeps. */
 	if (is_ours(look, s->pc) || !m || !filled || m->end - s->sp > filled)
 		return 1;
 	for (size_t i = 0; i < filled / 8; i++)

@@ -15,7 +15,9 @@
 /* What a mask of all signals has beside: then the markers were meant, too. */
 #define OWN_MASKS_SIGNALS (1ull << (SIGPWR - 1) | 1ull << (SIGURG - 1) | 1ull << (SIGWINCH - 1))
 
-/* Of the threads as they are now. each is told of every mask; it may be NULL. Not in a handler. */
+/*
+ * The masks of the threads as they are now. each gets every mask; it may be NULL. Not in a handler.
+ */
 void own_masks_read(void (*each)(uint64_t mask));
 /*
  * 1: a thread had it then, with this signal open; those that are kept from the program do not count, since a tool may

@@ -2,9 +2,9 @@
 /*
  * own_stack.c - see own_stack.h. Leaves the vector registers alone: they are the program's.
  *
- * Rules: 1. A row is its thread's from the compare-and-exchange of owner on, and stays in the list for
- * ever. 2. Who takes a row from RESTS to IN_USE, by a compare-and-exchange, may use its memory, and
- * puts it back. Who takes it from RESTS to GONE unmaps it.
+ * Rules: 1. A row is its thread's from the compare-and-exchange of owner on, and stays in the list
+ * for ever. 2. A thread that takes a row from RESTS to IN_USE, by a compare-and-exchange, may use
+ * its memory, and puts it back. A thread that takes it from RESTS to GONE unmaps it.
  */
 #include "base/general_regs.h"
 
@@ -116,7 +116,7 @@ TRAP_PATH static int take_row(struct own_stack *s)
 	if (atomic_cas(&s->state, &state, (uint32_t)IN_USE))
 		return 1;
 	if (state != GONE)
-		return 0; /* it stands there already */
+		return 0; /* it is there already */
 	s->memory = map_stack();
 	if (!s->memory)
 		return 0;
@@ -135,9 +135,12 @@ TRAP_PATH static uint64_t own_stack_take(ucontext_t *context)
 	struct own_stack *s;
 	stack_t alternate;
 
-	/* What the program blocks stays so: a thread may wait for it, and here it has no handler of ours. */
+	/*
+	 * What the program blocks stays so: a thread may wait for it, and here it has no handler of
+	 * Trapline.
+	 */
 	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &context->uc_sigmask, sizeof(blocked));
-	/* A fault of ours would begin at its top again, over the handler that stands there. */
+	/* A fault of Trapline would begin at its top again, over the handler that is there. */
 	if (sys2(SYS_sigaltstack, NULL, &alternate) || alternate.ss_flags & SS_ONSTACK)
 		return 0;
 	s = row_of_thread();

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_table.h - a descriptor table that is ours, in a process that is not.
+ * own_table.h - a descriptor table that is Trapline's, in a process that is not.
  *
- * A program counts on the lowest free number, and closefrom(3) of it closes what it does not know. So what a tool
- * keeps open is in a table of its own. One thread of ours has it, the server, and so have the threads that the
- * server starts. Other threads ask the server for a system call, and wait: see own_fd_far() in base/sys.h.
+ * A program counts on the lowest free number, and closefrom(3) of it closes what it does not know.
+ * So what a tool keeps open is in a table of its own. One thread of Trapline has it, the server,
+ * and so have the threads that the server starts. Other threads ask the server for a system call,
+ * and wait: see own_fd_far() in base/sys.h.
  *
- * The server does what is short, and waits for no thread: a thread that waits for it may be inside anything.
+ * The server does what is short, and waits for no thread: a thread that waits for it may be inside
+ * anything.
  */
 #ifndef GUEST_OWN_TABLE_H
 #define GUEST_OWN_TABLE_H

@@ -46,8 +46,9 @@ static void block_others(void)
 }
 
 /*
- * The mask of the new thread alone: in functions that this one calls meanwhile there may be breakpoints of ours.
- * Before glibc 2.32 it has that of this thread until it begins: what instructions raise is as it was here.
+ * The mask of the new thread alone: in functions that this one calls in the meantime there may be
+ * breakpoints of Trapline. Before glibc 2.32 it has that of this thread until it begins: what
+ * instructions raise is as it was here.
  */
 static int create_masked(own_thread_create create, pthread_t *thread, pthread_attr_t *attr,
 			 void *(*run)(void *), void *arg)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_thread.h - a thread of ours in a program that is not ours.
+ * own_thread.h - a thread of Trapline in a program that is not Trapline's.
  *
- * Signals of the program are for its own threads: a daemon that takes SIGTRAP or SIGSEGV by sigwait(3) has it
- * blocked in all of them, and the kernel would give it to the one thread that has not. So a thread of ours blocks
- * all but the two that libc sends to all threads: setuid(2) waits until each thread has taken it.
+ * Signals of the program are for its own threads. A daemon that takes SIGTRAP or SIGSEGV by
+ * sigwait(3) has it blocked in all of them, and the kernel would give it to the one thread that has
+ * not. So a thread of Trapline blocks all but the two that libc sends to all threads: setuid(2)
+ * waits until each thread has taken it.
  *
- * A breakpoint kills where SIGTRAP is blocked, and ours may be in any function that is called, such as memcpy().
- * So such a thread sleeps by system calls of its own (base/sys.h), and what it does between is inside
- * own_thread_opens() and own_thread_shuts().
+ * A breakpoint kills where SIGTRAP is blocked, and Trapline's may be in any function that is
+ * called, such as memcpy(). So such a thread sleeps by system calls of its own (base/sys.h), and
+ * what it does between is inside own_thread_opens() and own_thread_shuts().
  */
 #ifndef GUEST_OWN_THREAD_H
 #define GUEST_OWN_THREAD_H
@@ -42,8 +43,8 @@ void own_thread_begins(void);
 void own_thread_rests(void);
 
 /*
- * SIGTRAP is open, if it has a handler or gets ours meanwhile. One that was sent is sent again by
- * own_thread_shuts().
+ * SIGTRAP is open, if it has a handler or gets Trapline's in the meantime. One that was sent is
+ * sent again by own_thread_shuts().
  */
 void own_thread_opens(void);
 /* The same for code of the program or its patch: of what instructions raise, all that has a handler is open. */

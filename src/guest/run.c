@@ -46,14 +46,17 @@ static struct run_words *words_of(const struct run *run)
 	return words_at(run->region);
 }
 
-/* It says when it ends, since its lock tells nothing any more. */
+/* It states when it ends, since its lock shows nothing any more. */
 static int has_command_by_number(const struct run *run)
 {
 	const struct share_head *head = run->region;
 
 	if (atomic_get(&words_of(run)->stop))
 		return 0;
-	/* A forked child: the thread of its parent, as long as there is one, says so in the region. */
+	/*
+	 * A forked child: the thread of its parent, as long as there is one, reports it in the
+	 * region.
+	 */
 	return (pid_t)sys0(SYS_getppid) == run->pid || sys2(SYS_kill, head->observer, 0) != -ESRCH;
 }
 
@@ -76,7 +79,7 @@ static int wait_while(const struct run *run, enum run_state state)
 	return 0;
 }
 
-/* Until then what we raise goes to the action of the program. */
+/* Until then a signal that Trapline raises goes to the action of the program. */
 static void look_at_action(const struct run *run)
 {
 	if (!run->replaced || trap_is_installed())
@@ -287,7 +290,9 @@ static int start_thread(struct run *run, void *(*function)(void *))
 	return err;
 }
 
-/* Before the thread is there nothing is begun: what the agent itself calls until then is no hit. */
+/*
+ * Before the thread is there nothing is begun: what the agent itself calls until then is not a hit.
+ */
 static int arm_started(struct run *run)
 {
 	struct run_words *words = words_of(run);
@@ -316,7 +321,7 @@ static void start_with_command(struct run *run)
 	struct run_words *words = words_of(run);
 
 	wait_or_exit(run, RUN_READY);
-	/* The program may run when the command says so: armed, or with what it has instead. */
+	/* The program may run when the command reports it: armed, or with what it has instead. */
 	if (atomic_get(&words->state) == RUN_ARM) {
 		const int err = arm_started(run);
 		atomic_set(&words->state, (uint32_t)(err ? RUN_FAILED : RUN_ARMED));
@@ -360,7 +365,10 @@ void run_make_no_calls(void)
 	makes_no_calls = 1;
 }
 
-/* Without our handler the program has SIGTRAP for itself: the search or the budget was refused. */
+/*
+ * Without Trapline's handler the program has SIGTRAP for itself: the search or the budget was
+ * refused.
+ */
 static void keep_signals(void)
 {
 	if (is_preloaded && trap_is_installed())
@@ -383,7 +391,10 @@ static void take_signals(const struct run *run, int (*end_all)(void))
 
 /* ---- forks ---- */
 
-/* Held over a fork: a run that begins to follow is told of its end only if it was told of its beginning. */
+/*
+ * Taken over a fork: a run that begins to follow learns of its end only if it learned of its
+ * beginning.
+ */
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct run *following;
 

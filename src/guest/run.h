@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h - the life of a tool's run in a process that is not ours, written once for all tools.
+ * run.h - the life of a tool's run in a process that is not Trapline's, written once for all tools.
  *
- * A tool is a row: the option that names its region, the size of the region, and what the tool does at each step.
- * An object that comes into a target has a table of such rows.
+ * A tool is a row: the option that names its region, the size of the region, and what the tool does
+ * at each step. An object that comes into a target has a table of such rows.
  *
- * A run with arm() ends with its command, in whatever way the command ends. The command holds a lock on the region's
- * file, and a thread of ours has the lock as soon as the command is gone. The region says how far the run is, see
- * enum run_state. Other tools end by what their region says.
+ * A run with arm() ends with its command, no matter how the command ends. The command holds a lock
+ * on the region's file, and a thread of Trapline has the lock as soon as the command is gone. The
+ * region states how far the run is, see enum run_state. Other tools end by what their region
+ * states.
  */
 #ifndef GUEST_RUN_H
 #define GUEST_RUN_H
@@ -21,10 +22,10 @@
 #include "record/share_head.h"
 
 enum run_flag {
-	RUN_IS_ONCE = 1, /* what a run leaves is still looked at by threads: one in a process */
+	RUN_IS_ONCE = 1, /* what a run leaves is still inspected by threads: one in a process */
 	RUN_ARMS_AT_ONCE = 2, /* the command has written all there is: no RUN_ARM */
 	RUN_FOLLOWS_EXEC = 4, /* a program that an armed one starts arms too */
-	RUN_ASKS = 8,	      /* one that cannot arm waits until the command says RUN_DECLINED */
+	RUN_ASKS = 8,	      /* one that cannot arm waits until the command states RUN_DECLINED */
 	RUN_FORGETS = 16,     /* a program that this one starts gets no option */
 	RUN_OWN_SIGNALS = 32, /* the tool takes SIGTRAP itself */
 	RUN_TRAPS_ON_STACKS = 64, /* also in handlers that have a stack of their own */
@@ -45,8 +46,9 @@ struct run {
 	/* * In a process that runs: what sees the program's own SIGTRAP there. */
 	const struct late_calls *calls;
 	/*
-	 * * The program has replaced our action by a system call of its own, and it is ours again: nothing of the tool
-	 * raises SIGTRAP from now on, and it tells why. In the thread.
+	 * The program has replaced Trapline's action by a system call of its own, and it is
+	 * Trapline's again. Nothing of the tool raises SIGTRAP from now on, and it reports why. In
+	 * the thread.
 	 */
 	void (*replaced)(void);
 
@@ -59,13 +61,16 @@ struct run {
 	 */
 	int (*start)(void *region);
 	int (*attach)(void *region);
-	/* * Of one that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any more. */
+	/* * For a run that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any more. */
 	int (*is_over)(void);
 
 	/* All below are of a run that ends with its command; what is marked * may be NULL. With start, of one by -p. */
 	size_t stack_bytes;	    /* of its thread */
 	void (*comes)(int is_late); /* * before anything is taken */
-	/* 0; or -errno, nothing is left, and the words of the region say why. SIGTRAP is open, as in all below. */
+	/*
+	 * 0; or -errno, nothing is left, and the words of the region state why. SIGTRAP is open, as
+	 * in all below.
+	 */
 	int (*arm)(void *region, int is_late);
 	int (*begin)(
 		void *region); /* * at last. 0; or -errno: it is not armed, and ends with its command */
@@ -77,7 +82,7 @@ struct run {
 	void (*ended)(
 		void *region); /* * last in the thread, also if it was not armed; SIGTRAP is blocked */
 
-	/* Of run_follow_forks(): before a fork, and after it in the parent and in the child. * */
+	/* For run_follow_forks(): before a fork, and after it in the parent and in the child. * */
 	void (*fork_begins)(void);
 	void (*fork_ended)(void);
 	void (*forked)(void);
@@ -104,15 +109,17 @@ void run_start(struct run *const *table, size_t count, int (*end_all)(void));
 /* From outside, in a thread that is borrowed: one row. 0 or -errno; -EALREADY: another call does not return. */
 int run_call(struct run *const *table, size_t count, const char *options, int (*end_all)(void));
 
-/* From now on the run is told of forks. Not in a handler. */
+/* From now on the run gets forks. Not in a handler. */
 void run_follow_forks(struct run *run);
-/* The program has asked for a filter: a system call of ours may kill it, and its children. */
+/* The program has asked for a filter: a system call of Trapline may kill it, and its children. */
 void run_make_no_calls(void);
 
 /* By a process that searches itself: no command, no lock. 0, or -EBUSY: there is a run; and its end. */
 int run_take(struct run *run, void *region, int lock);
 void run_forget(struct run *run);
-/* In a forked child, which has no thread of ours: another run may come. Makes no system call. */
+/*
+ * In a forked child, which has no thread of Trapline: another run may come. Makes no system call.
+ */
 void run_forget_parent(struct run *run);
 /* 1: the command is there, and the descriptor of its lock too. Does not wait. AS-Safe. */
 int run_has_command(const struct run *run);

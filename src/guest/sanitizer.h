@@ -9,7 +9,7 @@ int sanitizer_has_name(const char *object);
 /* 1: this process has one as a library. From the first code of the program on; calls nothing. */
 int sanitizer_is_loaded(void);
 
-/* The same, and one that is linked into the program: nothing of ours runs there. */
+/* The same, and one that is linked into the program: nothing of Trapline runs there. */
 int sanitizer_is_here(void);
 
 #endif

@@ -13,7 +13,7 @@
 #include "trap/shared.h"
 
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
-/* While our handler runs: what instructions raise cannot wait. */
+/* While Trapline's handler runs: what instructions raise cannot wait. */
 #define RAISED (SEGV_BIT | 1ull << (SIGTRAP - 1))
 
 static struct action previous = ACTION_DEFAULT;
@@ -126,7 +126,7 @@ void segv_leave(void)
 	kernel_action(SIGSEGV, &now, NULL);
 }
 
-/* Another thread of the program may set its action meanwhile: then that is the one. */
+/* Another thread of the program may set its action in the meantime: then that is the one. */
 static int take_from(const struct kernel_action *before)
 {
 	struct kernel_action old;

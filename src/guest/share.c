@@ -2,10 +2,10 @@
 /*
  * share.c - see share.h.
  *
- * LD_PRELOAD and TRAPLINE_OPTIONS stay in the environment of a daemon that outlives the command, and
- * of all that the daemon starts later. So the agent believes nothing of what it finds there. The files
- * must be of this process's own user, of the run that the option was made for, and sealed: a file that
- * shrinks would kill the process that reads it.
+ * LD_PRELOAD and TRAPLINE_OPTIONS stay in the environment of a daemon that outlives the command,
+ * and of all that the daemon starts later. So the agent believes nothing of what it finds there.
+ * The files must be of this process's own user, of the run that the option was made for, and
+ * sealed. A file that shrinks would kill the process that reads it.
  */
 #include "guest/share.h"
 
@@ -61,7 +61,7 @@ static int has_size_and_seals(int fd, size_t bytes, int seals)
 	       (size_t)st.st_size == bytes;
 }
 
-/* O_NONBLOCK: whatever it is, this process does not wait for it. */
+/* O_NONBLOCK: no matter what it is, this process does not wait for it. */
 static int open_there(int pid, int number, int flags)
 {
 	char path[64];

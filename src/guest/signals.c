@@ -3,17 +3,17 @@
  * signals.c - SIGTRAP and SIGSEGV stay with the agent, and unblocked, although the program seems to
  * have them.
  *
- * Threads that block all signals would be invisible, and an int3 of a sweep, or a page without access,
- * would kill them. So the calls that block signals block another one in place of each: its marker.
- * No kernel sends that signal, and the kernel keeps the mask: through handlers, jumps, forks and new
- * threads. So each thread can be asked what the program has blocked, and the calls that read a mask are
- * answered so. The marker of SIGTRAP is SIGSTKFLT. That of SIGSEGV is the last real-time signal. A
- * program that uses this one itself, for more than to block all signals, keeps it: then SIGSEGV never
- * seems blocked.
+ * Threads that block all signals would be invisible, and an int3 of a sweep, or a page without
+ * access, would kill them. So the calls that block signals block another one in place of each: its
+ * marker. No kernel sends that signal, and the kernel keeps the mask: through handlers, jumps,
+ * forks and new threads. So each thread can be asked what the program has blocked, and the calls
+ * that read a mask are answered so. The marker of SIGTRAP is SIGSTKFLT. That of SIGSEGV is the last
+ * real-time signal. A program that uses this one itself, for more than to block all signals, keeps
+ * it: then SIGSEGV never seems blocked.
  *
- * A handler for a signal that is kept is only noted. The handler of the agent passes each one on that
- * is not its own (trap/foreign.c, guest/segv.c). One that would stay pending ends the search or the
- * budget in this process: from then on its signal is blocked as the program asks.
+ * A handler for a signal that is kept is only recorded. The handler of the agent passes each one on
+ * that is not its own (trap/foreign.c, guest/segv.c). One that would stay pending ends the search
+ * or the budget in this process: from then on its signal is blocked as the program asks.
  *
  * What exec() passes on is made what the program believes before (signals_before_exec()).
  */
@@ -44,7 +44,7 @@ static void set_trap(const struct sigaction *action, struct sigaction *old);
 struct kept {
 	int signal;
 	uint64_t bit;
-	uint64_t marker;	     /* blocked in its place */
+	uint64_t marker;	     /* blocked instead of it */
 	int is_ours;		     /* a search or a budget runs: it is taken */
 	uint32_t has_let_go;	     /* that has ended, since the program takes it by itself */
 	uint32_t has_foreign_marker; /* the program has its own use of that signal */
@@ -72,7 +72,7 @@ static uint32_t is_late;
 static uint32_t keeps_none;
 static uint32_t has_kept_open; /* there are such markers */
 static int is_libc_changed;    /* a thread that starts a program may reach an int3 */
-static int spares_stacks;      /* there is no int3 of ours, which would kill */
+static int spares_stacks;      /* there is no int3 of Trapline, which would kill */
 
 static struct kept *kept_of(int signal)
 {
@@ -95,7 +95,7 @@ static void set_first_word(sigset_t *set, uint64_t word)
 	memcpy(set, &word, sizeof(word));
 }
 
-/* Of the calling thread, as the kernel has it. */
+/* The mask of the calling thread, as the kernel has it. */
 static uint64_t own_mask(void)
 {
 	uint64_t mask = 0;
@@ -109,7 +109,10 @@ static void set_own_mask(uint64_t mask)
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-/* A mask of the program has the marker, and neither its signal nor all others: it is meant as it stands. */
+/*
+ * A mask of the program has the marker, and neither its signal nor all others: it is meant as it
+ * is.
+ */
 static void look_at_marker(struct kept *k, uint64_t mask)
 {
 	if (k == segv && mask & k->marker && !(mask & k->bit) && (mask & OF_ALL) != OF_ALL)
@@ -234,12 +237,15 @@ void signals_leave_pending(const siginfo_t *info, ucontext_t *context)
 	sent_again(info);
 }
 
-/* A process can inherit it blocked, or what another agent has blocked in its place. */
+/* A process can inherit it blocked, or what another agent has blocked instead. */
 static void begin(struct kept *k, int (*end)(void))
 {
 	k->end = end;
 	atomic_set(&k->has_let_go, 0u);
-	/* A thread of ours keeps it blocked: what is sent to the program is for its own threads. */
+	/*
+	 * A thread of Trapline keeps it blocked: what is sent to the program is for its own
+	 * threads.
+	 */
 	if (!foreign_keeps_sent())
 		set_own_mask(one_to_kernel(k, own_mask()));
 }
@@ -355,8 +361,9 @@ static void set_trap(const struct sigaction *action, struct sigaction *old)
 }
 
 /*
- * A handler on a stack of its own, which may be just large enough for it: no signal of ours on top of that.
- * But it would die of a breakpoint, as it does anyway where SIGTRAP has its default action.
+ * A handler on a stack of its own, which may be just large enough for it: no signal of Trapline on
+ * top of that. But it would die of a breakpoint, as it does anyway where SIGTRAP has its default
+ * action.
  */
 static uint64_t mask_in_handler(const struct sigaction *action)
 {
@@ -401,7 +408,9 @@ static int set_or_note(signals_set_action next, int signal, const struct sigacti
 	return err;
 }
 
-/* A window has some signals for a moment, and takes what is set meanwhile for the program's. */
+/*
+ * A window has some signals for a moment, and takes what is set in the meantime for the program's.
+ */
 int signals_action(signals_set_action next, int signal, const struct sigaction *action,
 		   struct sigaction *old)
 {

@@ -20,8 +20,8 @@ void signals_prepare(int (*end_all)(void));
  */
 void signals_take_marked(int (*end_all)(void));
 /*
- * end_all has said -EINPROGRESS, and nothing raises SIGTRAP any more: what was sent meanwhile is sent again. In a
- * thread of ours.
+ * end_all has stated -EINPROGRESS, and nothing raises SIGTRAP any more: what was sent in the
+ * meantime is sent again. In a thread of Trapline.
  */
 void signals_tool_has_ended(void);
 /* 1: end_all was called: SIGTRAP is blocked as the program asks. */
@@ -29,7 +29,7 @@ int signals_have_let_go(void);
 
 #define SIGNALS_KEPT 2u
 
-/* Of a signal that is kept beside SIGTRAP. */
+/* The action of a signal that is kept beside SIGTRAP. */
 struct signals_owner {
 	/* As end_all above. */
 	int (*end)(void);
@@ -40,7 +40,7 @@ struct signals_owner {
 /* From now on it is kept from the program, in its masks too; or not any more. */
 void signals_own(int signal, const struct signals_owner *owner);
 void signals_disown(int signal);
-/* Nothing of ours raises it any more: it is blocked as the program asks. AS-Safe. */
+/* Nothing of Trapline raises it any more: it is blocked as the program asks. AS-Safe. */
 void signals_let_go(int signal);
 /* 1: the program has it blocked in the interrupted thread, where it is open. AS-Safe. */
 int signals_is_blocked(int signal, const ucontext_t *context);
@@ -48,8 +48,8 @@ int signals_is_blocked(int signal, const ucontext_t *context);
 void signals_leave_pending(const siginfo_t *info, ucontext_t *context);
 
 /*
- * Before a call that may not return: actions and mask become those that the program believes, as the new program
- * inherits them. After it, if it returns, they are ours again. AS-Safe.
+ * Before a call that may not return: actions and mask become those that the program believes, as
+ * the new program inherits them. After it, if it returns, they are Trapline's again. AS-Safe.
  */
 struct signals_exec {
 	uint64_t mask;
@@ -60,8 +60,8 @@ struct signals_exec {
 void signals_before_exec(struct signals_exec *before);
 void signals_after_exec(const struct signals_exec *before);
 /*
- * Before libc starts a program in a child of its own making. The threads of this one go on: where the
- * program ignores a signal that is kept, nothing of ours raises it any more.
+ * Before libc starts a program in a child of its own making. The threads of this one continue:
+ * where the program ignores a signal that is kept, nothing of Trapline raises it any more.
  */
 void signals_before_spawn(struct signals_exec *before);
 
@@ -82,25 +82,26 @@ int signals_pending(int (*next)(sigset_t *), sigset_t *set);
 typedef long (*raw_call)(long, ...);
 int signals_raw(raw_call next, long number, const long *arguments, long *result);
 /*
- * From now on SIGTRAP is kept from the program, or not. Off while the agent installs its
- * handler. Returns what held before.
+ * From now on SIGTRAP is kept from the program, or not. Off while the agent installs its handler.
+ * Returns what was there before.
  */
 int signals_are_ours(int are);
 /* 1: it is kept, since a tool here has events or breakpoints that raise it. */
 int signals_have_trap(void);
 /*
- * The process ran before. keeps_open: as in one that was started; else a signal is blocked as the program asks, and
- * the program reads a marker that is in a mask of before as what it stands for.
+ * The process ran before. keeps_open: as in one that was started. Else a signal is blocked as the
+ * program asks, and the program reads a marker that is in a mask of before as the signal of that
+ * marker.
  */
 void signals_are_late(int keeps_open);
 /* There, before the command opens a signal in any thread: the masks that have a marker now are the program's. */
 void signals_note_own_masks(void);
-/* Undoes signals_prepare() in this thread: nothing of ours handles SIGTRAP. */
+/* Undoes signals_prepare() in this thread: nothing of Trapline handles SIGTRAP. */
 void signals_give_back(void);
 
 /*
- * Functions of libc can have an int3: SIGTRAP stays open, and handled, where libc starts a program in a child of
- * its own making, which does not inherit it blocked or ignored then.
+ * Functions of libc can have an int3. SIGTRAP stays open, and handled, where libc starts a program
+ * in a child of its own making, which does not inherit it blocked or ignored then.
  */
 void signals_libc_is_changed(void);
 

@@ -13,7 +13,7 @@
 #define ALL (~0ull)
 #define RAISED (BIT(SIGSEGV) | BIT(SIGTRAP))
 
-/* Of the thread before, and what is called. On its own stack. */
+/* The registers of the thread before, and what is called. On its own stack. */
 struct left {
 	void (*call)(void *);
 	void *arg;
@@ -56,7 +56,7 @@ static void set_alternate(const stack_t *stack)
 	sys2(SYS_sigaltstack, stack, NULL);
 }
 
-/* On our stack, with all signals blocked at its begin and at its end. */
+/* On Trapline's stack, with all signals blocked at its begin and at its end. */
 static void run(void *arg)
 {
 	static const stack_t none = { .ss_flags = SS_DISABLE };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* stacks.c - see stacks.h. Who takes a stack by a compare-and-exchange has it until its call returns. */
+/*
+ * stacks.c - see stacks.h. A thread that takes a stack by a compare-and-exchange has it until its
+ * call returns.
+ */
 #include "guest/stacks.h"
 
 #include <stddef.h>

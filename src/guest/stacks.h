@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stacks.h - some stacks of ours, for handlers of threads whose own may be too small. */
+/* stacks.h - some stacks of Trapline, for handlers of threads whose own may be too small. */
 #ifndef GUEST_STACKS_H
 #define GUEST_STACKS_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap.h - the heap error detector in the target: what stands before an allocator asks it.
+ * heap.h - the heap error detector in the target: what is before an allocator asks it.
  *
- * Some blocks are sampled, within a budget of time: the first one of each calling context, and fewer and fewer of
- * its later ones; and of all blocks alike as many as can be. Which ones, is drawn. A sampled block lies in a slot of its own, and ends at a page without
- * access. When it is freed, its pages lose access too, and its slot is used again last. An access
- * that is an error faults in the thread that makes it; SIGSEGV records it with the stacks of access,
- * allocation and free, gives access, and the program goes on.
+ * Some blocks are sampled, within a budget of time. They are the first one of each calling context,
+ * fewer and fewer of its later ones, and of all blocks alike as many as can be. Which ones, is
+ * drawn. A sampled block lies in a slot of its own, and ends at a page without access. When it is
+ * freed, its pages lose access too, and its slot is used again last. An access that is an error
+ * faults in the thread that makes it; SIGSEGV records it with the stacks of access, allocation and
+ * free, gives access, and the program continues.
  *
  *	heap_context.c	which blocks	   heap_pool.c	 where they lie
  *	heap_draw.c	the same, by chance  heap_line.c	 one error as JSON
@@ -44,12 +45,12 @@ struct heap_request {
 };
 
 struct heap_thread {
-	uint32_t until;	   /* allocations that pass before the next look */
+	uint32_t until;	   /* allocations until the next inspection */
 	uint32_t steps;	   /* between the looks before and after */
 	uint32_t most;	   /* steps: few at first, since a thread may live for few */
 	uint32_t unpaid;   /* allocations that were not counted yet */
 	uint32_t is_drawn; /* the next look is at a block to sample */
-	uint32_t busy;	   /* in one of ours: what is allocated from there is not sampled */
+	uint32_t busy;	   /* in one of Trapline: what is allocated from there is not sampled */
 	int32_t tid;	   /* 0: not known yet */
 	uint64_t random;   /* heap_draw.c; 0: not begun */
 	uint64_t aside_ns; /* of the present sample, and counted elsewhere */
@@ -57,7 +58,7 @@ struct heap_thread {
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 
-/* The pool: what lies in it is ours. bytes 0: there is none, and nothing is sampled. */
+/* The pool: what lies in it is Trapline's. bytes 0: there is none, and nothing is sampled. */
 struct heap_range {
 	uintptr_t start;
 	size_t bytes;
@@ -93,10 +94,10 @@ void heap_stop(void);
 /* The process ends: damages of blocks that are still in use are reported. AS-Safe. Not of a vfork child. */
 void heap_end(void);
 
-/* Bytes that held the pattern around a block. */
+/* Bytes that had the pattern around a block. */
 bool heap_is_damaged(const void *p, size_t bytes);
 
-/* It is one of all blocks alike, whatever its context. */
+/* It is one of all blocks alike, no matter what its context. */
 #define HEAP_DRAWN (1u << 31)
 
 /*
@@ -131,8 +132,8 @@ static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
 
 /*
  * Memory that a system call reads or writes. The part of [p, p + bytes) that is an error is given
- * access, so that the call does as it would without us. Returns how many bytes at p were no error;
- * `bytes`: all.
+ * access, so that the call does as it would without us. Returns how many bytes at p were not an
+ * error; `bytes`: all.
  */
 size_t heap_open_for_call(const void *p, size_t bytes);
 /* The program changed the access of these pages itself: what faults in blocks there is for its handler. */

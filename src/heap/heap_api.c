@@ -55,7 +55,7 @@ struct trapline_heap {
 	struct trapline_heap_opts opts;
 	struct object object;
 	struct heap_region *region; /* the object's, from begin() on: it may count there later */
-	pid_t pid;		    /* a forked child has a copy of us, and no search */
+	pid_t pid;		    /* a forked child has a copy of Trapline, and no search */
 	pthread_t thread;
 	uint32_t is_over;
 	uint64_t reported;
@@ -164,7 +164,7 @@ static void *open_beside(const char *file, const char *folder)
 		       NULL;
 }
 
-/* As the command finds the agent: where the environment says, or where the library is. */
+/* As the command finds the agent: where the environment states, or where the library is. */
 static int open_object(struct object *out)
 {
 	const char *given = secure_getenv("TRAPLINE_AGENT");
@@ -267,7 +267,7 @@ static void *read_records(void *arg)
 
 	own_thread_begins();
 	for (;;) {
-		/* In this order: what is told after the look wakes us. */
+		/* In this order: what is reported after the inspection wakes this thread. */
 		uint32_t seen = atomic_get(told);
 		uint32_t is_over = atomic_get(&h->is_over);
 
@@ -313,7 +313,7 @@ static struct heap_region *new_region(const struct trapline_heap_opts *o, const 
 	return region;
 }
 
-/* What it says must stay: other threads may ask for it later. */
+/* What it states must stay: other threads may ask for it later. */
 static int explain_refusal(const struct heap_region *region, int err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_block.c - sampled blocks: take, give, look at.
+ * heap_block.c - sampled blocks: take, give, inspect.
  *
- * A block ends where its slot ends, but for the bytes that its alignment needs. The page around it
- * holds a pattern: what changed when the block is freed was written beside it, which no fault tells.
- * One of four samples of a context lies at the start of its slot instead, so that a read before it
- * faults.
+ * A block ends where its slot ends, except for the bytes that its alignment needs. The page around
+ * it has a pattern. What changed when the block is freed was written beside it, which no fault
+ * shows. One of four samples of a context lies at the start of its slot instead, so that a read
+ * before it faults.
  */
 #include "heap/heap.h"
 
@@ -99,7 +99,7 @@ static void inspect(const struct heap_slot *slot)
 	struct heap_error error = { .grade = HEAP_GRADE_B, .access = HEAP_WRITE, .slot = slot };
 
 	error.kind = HEAP_UNDERFLOW;
-	/* Of these the register tells, and to read them would set it off. */
+	/* The register shows these, and to read them would set it off. */
 	before.bytes -= atomic_get(&slot->watched);
 	after.start += atomic_get(&slot->watched_behind);
 	after.bytes -= atomic_get(&slot->watched_behind);
@@ -123,7 +123,7 @@ static size_t usual_alignment(size_t bytes)
 	return bytes <= 8 && most > 8 ? 8 : most;
 }
 
-/* Of the first samples of a context the third; later they are drawn. */
+/* The third of the first samples of a context; later they are drawn. */
 static bool is_at_start(uint32_t nth)
 {
 	return nth <= NTH_AT_START ? nth == NTH_AT_START - 1 : heap_random() % NTH_AT_START == 0;
@@ -191,7 +191,7 @@ void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 	heap_self.busy++;
 	if (heap_before_sample)
 		heap_before_sample();
-	/* In this order: who stops looks the other way round. */
+	/* In this order: the thread that stops inspects them the other way round. */
 	atomic_add(&heap_live, 1u);
 	void *p = atomic_get(&heap_is_over) ? NULL : take(r, nth);
 	if (!p)

@@ -13,7 +13,7 @@
 #include "heap/heap_pool.h"
 
 #define PPM 1000000u
-/* What takes longer was interrupted: other threads ran, and that is no cost. */
+/* What takes longer was interrupted: other threads ran, and that is not a cost. */
 #define LONGEST_NS 100000u
 #define SUSPECT_NS 30000u
 #define LONGEST_MOVE_NS 1000000u /* in all threads */
@@ -21,7 +21,7 @@
 #define RESERVE_NS 5000000u	 /* that contexts have, and nothing else takes */
 #define YOUNG_NS 50000000u
 #define WATCHES_PARTS 2u
-#define LEAST_PARTS 4u	      /* of the share, whatever calls and registers cost: for contexts */
+#define LEAST_PARTS 4u	      /* of the share, no matter what calls and registers cost: for contexts */
 #define LEAST_PARTS_OF_ALL 2u /* and for all blocks alike */
 #define ALLOWED_PROCESSES 10u
 #define ALLOWANCE_PARTS 10u /* of it for each further one */
@@ -60,7 +60,7 @@ static uint64_t cpu_of_process(void)
 {
 	uint64_t ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-	/* A child by vfork() has our memory, and a clock of its own. */
+	/* A child by vfork() has Trapline's memory, and a clock of its own. */
 	return ns > budget.before_ns ? ns - budget.before_ns : 0;
 }
 
@@ -261,8 +261,9 @@ void heap_budget_add_calls(uint32_t calls)
 }
 
 /*
- * The clock of the thread steps by the tick on some machines, so it decides only where a sample took so long that
- * another thread has probably run in between. On a busy machine those would use up the allowance.
+ * The clock of the thread steps by the scheduler's period on some machines. So it decides only
+ * where a sample took so long that another thread has probably run in between. On a busy machine
+ * those would use up the allowance.
  */
 static uint64_t without_others(uint64_t took_ns)
 {

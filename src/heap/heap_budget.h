@@ -2,15 +2,16 @@
 /*
  * heap_budget.h - how much CPU time samples may cost.
  *
- * There are two accounts. One is for contexts: the first block of each, and fewer and fewer of its later ones.
- * The other is for all blocks alike (heap_draw.h). Neither can use up the other, and contexts have a reserve.
+ * There are two accounts. One is for contexts: the first block of each, and fewer and fewer of its
+ * later ones. The other is for all blocks alike (heap_draw.h). Neither can use up the other, and
+ * contexts have a reserve.
  *
- * The cost stays below its share of the CPU time, but for an allowance: while a program is young, most of its
- * contexts are new. Half of the share pays it back. A part of the allowance comes late, since a service begins
- * when its start is over.
+ * The cost stays below its share of the CPU time, except for an allowance: while a program is
+ * young, most of its contexts are new. Half of the share pays it back. A part of the allowance
+ * comes late, since a service begins when its start is over.
  *
- * A process and the children that it forks have their accounts together: a child that lives for a moment has no
- * CPU time of its own to speak of.
+ * A process and the children that it forks have their accounts together: a child that lives for a
+ * moment has no CPU time of its own to speak of.
  */
 #ifndef HEAP_BUDGET_H
 #define HEAP_BUDGET_H
@@ -28,22 +29,22 @@ enum heap_account {
 
 /* family: heap_family.h. Not in a handler. */
 void heap_budget_start(const struct heap_region *region, void *family);
-/* In a child: the accounts are those of its parent, but for what is the CPU time of its own. */
+/* In a child: the accounts are those of its parent, except for what is the CPU time of its own. */
 void heap_budget_forked(void);
 
 /* May another sample be taken? */
 bool heap_budget_affords(enum heap_account account);
 
-/* What costs time stands between these. */
+/* What costs time is between these. */
 uint64_t heap_budget_begin(void);
 void heap_budget_spend(uint64_t begun, enum heap_account account);
-/* Of what is long, so that other threads may run in between: the start and the end. */
+/* For a sample that is long, so that other threads may run in between: the start and the end. */
 uint64_t heap_budget_begin_long(void);
 void heap_budget_spend_long(uint64_t begun);
 
-/* Watches have a part of their own: when it is used up they end, and samples go on. */
+/* Watches have a part of their own: when it is used up they end, and samples continue. */
 void heap_budget_add_watches(uint64_t ns);
-/* A move of a register, which a sample makes in between: it is no cost of the sample then. */
+/* A move of a register, which a sample makes in between: it is not a cost of the sample then. */
 void heap_budget_spend_aside(uint64_t begun);
 bool heap_budget_affords_watches(void);
 /* In a child: it has run for so long that registers, which have to be opened first, are no large part of it. */
@@ -55,7 +56,7 @@ void heap_budget_add_calls(uint32_t calls);
 /* The process ends, or is asked how much it has used. */
 void heap_budget_end(void);
 
-/* Of all processes of the accounts, as far as they said it. */
+/* The sums of all processes of the accounts, as far as they stated them. */
 struct heap_spent {
 	uint64_t cpu_ns;
 	uint64_t calls;

@@ -122,7 +122,7 @@ struct run {
 	uint32_t kept_count;
 };
 
-/* Of other registers nothing is wanted. */
+/* Nothing is wanted of other registers. */
 static void set_saved(struct run *r, struct bytes *b, uint64_t reg, int64_t offset)
 {
 	if (reg == BP) {
@@ -261,7 +261,7 @@ static void run_other(struct run *r, struct bytes *b, uint8_t op)
 	}
 }
 
-/* The rules at the target: what the program says of addresses up to there. */
+/* The rules at the target: what the program states of addresses up to there. */
 static void run_program(struct run *r, struct bytes *b)
 {
 	while (b->at < b->end && !b->is_wrong && r->at <= r->target) {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_cfi.h - what .eh_frame says of a return address: how the stack goes on from there. x86-64. */
+/*
+ * heap_cfi.h - what .eh_frame states of a return address: how the stack continues from there.
+ * x86-64.
+ */
 #ifndef HEAP_CFI_H
 #define HEAP_CFI_H
 
 #include <stdint.h>
 
 /*
- * A rule has 17 bits. The frame of the function that goes on at the return address ends (its CFA is) so
- * many words above the stack pointer or the frame pointer; or a word below the frame pointer holds that
- * address. The frame pointer of its caller is unchanged, so many words below that end, or where the frame pointer
- * is.
+ * A rule has 17 bits. The end (CFA) of the frame of the function that continues at the return
+ * address: that many words above the stack pointer or the frame pointer. Or a word below the frame
+ * pointer has that address. The frame pointer of its caller is unchanged, so many words below that
+ * end, or where the frame pointer is.
  */
 enum {
 	HEAP_CFI_BY_SP,

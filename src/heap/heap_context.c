@@ -2,18 +2,20 @@
 /*
  * heap_context.c - see heap_context.h. This is what each allocation pays: some nanoseconds.
  *
- * A context is the return address, the depth of the stack, and the next six return addresses: wrappers
- * of malloc() do not hide their callers. Where those stand is learnt once for each return address
- * and depth, and read from there later. A word that is no return address there, since
- * another path led to the same depth, makes another context: that costs a sample, and is no error.
+ * A context is the return address, the depth of the stack, and the next six return addresses:
+ * wrappers of malloc() do not hide their callers. Where those are is learnt once for each return
+ * address and depth, and read from there later. A word that is not a return address there, since
+ * another path led to the same depth, makes another context: that costs a sample, and is not an
+ * error.
  *
- * Of each context the first block is due, and one of the next two, of the next four, of the next eight, and so on:
- * which one of these is drawn. So the nth block of a context is sampled with a chance of 1 / n to 2 / n.
+ * The first block of each context is due, and one of the next two, of the next four, of the next
+ * eight, and so on. Chance decides which of these. So the nth block of a context is sampled with a
+ * chance of 1 / n to 2 / n.
  *
- * Rules: 1. A row of places is claimed by its key, filled, and then ready; it never changes. 2. The
- * counts are plain: two threads at once may count one, and a count that is lost is a sample more. 3. The
- * tables are small at first, since each page of them costs a fault. When half of one is used, a larger
- * one takes its place, and takes over what is asked for again.
+ * Rules: 1. A row of return addresses is claimed by its key, filled, and then ready; it never
+ * changes. 2. The counts are plain: two threads at once may count one, and a count that is lost is
+ * a sample more. 3. The tables are small at first, since each page of them costs a fault. When half
+ * of one is used, a larger one replaces it, and takes over what is asked for again.
  */
 #include "heap/heap_context.h"
 
@@ -40,11 +42,11 @@
 #define WAYS 4u
 #define OFFSET_MAX (UINT16_MAX * OFFSET_UNIT)
 #define OFFSET_UNIT 8u
-#define HERE_OFFSET 1u /* of the return address itself: a word that says nothing new */
+#define HERE_OFFSET 1u /* of the return address itself: a word that states nothing new */
 
 struct row {
 	uint64_t key;		 /* 0: free */
-	uint16_t ready;		 /* the places are known */
+	uint16_t ready;		 /* the locations are known */
 	uint16_t offsets[WORDS]; /* in words from the frame on */
 };
 
@@ -53,7 +55,7 @@ struct count {
 	int32_t left; /* allocations until one is due, with it */
 };
 
-/* Of a context, and asked for when a block is due. */
+/* For a context, and asked for when a block is due. */
 struct past {
 	uint32_t next; /* which block of its context is due; the first one is 1 */
 	uint32_t samples : 24;
@@ -152,7 +154,7 @@ static void grow(struct level *l)
 		atomic_cas(&level, &held, l + 1);
 }
 
-/* ---- where the return addresses stand ---- */
+/* ---- where the return addresses are ---- */
 
 static __attribute__((noinline)) void learn(struct row *row, const uint64_t *frame)
 {
@@ -271,8 +273,9 @@ static void inherit_count(struct level *l, uint64_t hash, struct count *count, s
 }
 
 /*
- * Of a context that is not where its hash says: it stands beside, or it is new here, and its next block is due. What
- * it takes the place of counts as used, so that contexts that meet in one place get a larger table.
+ * For a context that is not where its hash states. It is beside, or it is new here, and its next
+ * block is due. What it replaces counts as used, so that contexts that meet in one row get a larger
+ * table.
  */
 static __attribute__((noinline)) uint32_t other_place(struct level *l, uint32_t index,
 						      uint64_t hash, uint32_t tag)

@@ -2,9 +2,9 @@
 /*
  * heap_death.c - see heap_death.h.
  *
- * glibc's allocator looks at its own data, and aborts with a text if they are damaged: often because of a
- * block that is not sampled. The text tells what it noticed, and the stack where. Only a few texts are
- * proof of the error itself.
+ * glibc's allocator inspects its own data, and aborts with a text if they are damaged: often
+ * because of a block that is not sampled. The text shows what it noticed, and the stack where. Only
+ * a few texts are proof of the error itself.
  */
 #include "heap/heap_death.h"
 
@@ -37,7 +37,7 @@ static struct abort_text **abort_text;
 static const struct link_map *libc_map;
 static const struct link_map *own_map;
 
-/* What malloc() and its family say. */
+/* What malloc() and its family state. */
 static const struct {
 	const char *begins;
 	enum heap_kind kind;
@@ -167,7 +167,7 @@ static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
 			heap_death_to_kernel(signals[i], &action);
 		else
 			heap_death_from_kernel(signals[i], &action);
-		/* Another thread of the program set its own meanwhile. */
+		/* Another thread of the program set its own in the meantime. */
 		if (!kernel_sigaction(signals[i], &action, &old) && old.sa_sigaction != from)
 			kernel_sigaction(signals[i], &old, NULL);
 	}

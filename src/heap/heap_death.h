@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_death.h - signals that end a program for a fault of its own: what is damaged is told before.
+ * heap_death.h - signals that end a program for a fault of its own: what is damaged is reported
+ * before.
  *
- * Only where the program has no handler for them. It dies of the same signal, with the same siginfo, at the
- * same place: the core file is as without us.
+ * Only where the program has no handler for them. It dies of the same signal, with the same
+ * siginfo, at the same location: the core file is as without us.
  */
 #ifndef HEAP_DEATH_H
 #define HEAP_DEATH_H

@@ -2,8 +2,8 @@
 /*
  * heap_draw.c - see heap_draw.h.
  *
- * The distance between two blocks that are drawn is exponential: what has passed says nothing of what comes.
- * So a thread may draw again whenever it looks, by the N of that moment.
+ * The distance between two blocks that are drawn is exponential: what has passed states nothing of
+ * what comes. So a thread may draw again whenever it looks, by the N of that moment.
  *
  * Children share N and the row of seeds with their parent, as they share the accounts.
  */

@@ -2,8 +2,9 @@
 /*
  * heap_fault.c - see heap_fault.h.
  *
- * The stack of a thread may be almost full, and so may its stack for signals. So what takes room, the
- * unwinding, is done on a stack of ours. Where all of them are in use the access goes on, counted.
+ * The stack of a thread may be almost full, and so may its stack for signals. So what takes room,
+ * the unwinding, is done on a stack of Trapline. Where all of them are in use the access continues,
+ * counted.
  */
 #include "heap/heap_fault.h"
 
@@ -31,7 +32,10 @@
 #define PF_WRITE 2			/* of the page fault's error code */
 #define COPY_INSN_BYTES 2u		/* rep movsb */
 
-/* What cannot be read faults at its first instruction, and goes on at the second with what is left in rcx. */
+/*
+ * What cannot be read faults at its first instruction, and continues at the second with what is
+ * left in rcx.
+ */
 size_t heap_fault_copy_bytes(void *to, const void *from, size_t bytes);
 extern const char heap_fault_copy_end[] __attribute__((visibility("hidden")));
 
@@ -137,7 +141,7 @@ static void tell_fault(void *arg)
 	const struct heap_slot *slot = before ? nearest(before, fault->address) :
 						heap_pool_slot(fault->address + PAGE_BYTES);
 
-	/* Another thread has got the slot meanwhile: then the page has access. */
+	/* Another thread has got the slot in the meantime: then the page has access. */
 	if (!slot || is_in_block(slot, fault->address)) {
 		counter_add(&heap_region->counters[HEAP_LATE], 1u);
 		return;
@@ -216,7 +220,7 @@ static bool on_fault(const siginfo_t *info, ucontext_t *context)
 	return true;
 }
 
-/* The program has SIGSEGV blocked, and one was sent: no page of ours may need it any more. */
+/* The program has SIGSEGV blocked, and one was sent: no page of Trapline may need it any more. */
 static int let_go(void)
 {
 	if (!heap_is_over)

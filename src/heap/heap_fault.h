@@ -11,7 +11,10 @@
 int heap_fault_start(void);
 void heap_fault_forked(void);
 
-/* Calls on a stack of ours, which a thread's may be too small for. false: all of them are in use. */
+/*
+ * Calls on a stack of Trapline, which a thread's may be too small for. false: all of them are in
+ * use.
+ */
 bool heap_fault_call(void (*call)(void *), void *arg);
 
 /* Copies what a program gave to a system call. false: not all of it can be read. AS-Safe. */

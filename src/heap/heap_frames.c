@@ -2,11 +2,12 @@
 /*
  * heap_frames.c - see heap_frames.h.
  *
- * Rules of the table: 1. A row is one word, return address and rule together: it is read and written at
- * once. 2. It is replaced at any time; what is not there is read again from the unwind table.
+ * Rules of the table: 1. A row is one word, return address and rule together: it is read and
+ * written at once. 2. It is replaced at any time; what is not there is read again from the unwind
+ * table.
  *
- * An object that is unloaded leaves rows behind. Should code of another one have a return address in the
- * same place, the walk goes astray, so it must stay within the stack.
+ * An object that is unloaded leaves rows behind. Should code of another one have a return address
+ * in the same location, the walk goes astray, so it must stay within the stack.
  */
 #include "heap/heap_frames.h"
 
@@ -66,7 +67,10 @@ static bool has(const struct state *s, uintptr_t at)
 	return at >= s->sp && at < s->end && !(at & (WORD - 1));
 }
 
-/* To the caller of the function that goes on there: where its return address stands. false: not known. */
+/*
+ * To the caller of the function that continues there: where its return address is. false: not
+ * known.
+ */
 static bool step(struct state *s, uint32_t rule, uintptr_t *at)
 {
 	uintptr_t bytes = HEAP_CFI_WORDS(rule) * WORD;
@@ -140,7 +144,7 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *arg)
 	uint64_t at = _Unwind_GetCFA(context) - sizeof(uint64_t);
 	uint64_t offset = at - (uintptr_t)walk->frame;
 
-	/* Ours come first. */
+	/* Trapline's come first. */
 	if (!walk->count && at != (uintptr_t)&walk->frame[1])
 		return _URC_NO_REASON;
 	if (walk->count == HEAP_WALK_FRAMES || !ip)

@@ -2,10 +2,10 @@
 /*
  * heap_frames.h - the return addresses of a stack, by rules that are read once.
  *
- * Where the return address of a function stands follows from its unwind table (.eh_frame): so many
- * bytes above the stack pointer, or above the frame pointer. That is read once for each return address
- * and kept. A frame costs some nanoseconds from then on, and libgcc's unwinder, which reads the tables
- * each time, ten times as much. What no rule here can say is left to libgcc.
+ * Where the return address of a function is follows from its unwind table (.eh_frame): so many
+ * bytes above the stack pointer, or above the frame pointer. That is read once for each return
+ * address and kept. A frame costs some nanoseconds from then on, and libgcc's unwinder, which reads
+ * the tables each time, ten times as much. What no rule here can state is left to libgcc.
  */
 #ifndef HEAP_FRAMES_H
 #define HEAP_FRAMES_H
@@ -19,9 +19,9 @@
 struct heap_walk {
 	const uint64_t *frame;
 	uint64_t frames[HEAP_WALK_FRAMES];  /* return addresses, innermost first */
-	uint32_t offsets[HEAP_WALK_FRAMES]; /* where they stand: bytes from the frame on */
+	uint32_t offsets[HEAP_WALK_FRAMES]; /* where they are: bytes from the frame on */
 	uint32_t count;			    /* 0: the stack was not understood */
-	bool is_regular;		    /* each return address stands where it is expected */
+	bool is_regular;		    /* each return address is where it is expected */
 };
 
 /*

@@ -62,8 +62,8 @@ bool heap_is_innocent_before(const struct insn_back_candidate *c, const struct h
 }
 
 /*
- * strspn() and its kind read a word byte by byte, aligned, and look at each only then. The string had ended in
- * that word.
+ * strspn() and its kind read a word byte by byte, aligned, and inspect each only then. The string
+ * had ended in that word.
  */
 static bool is_in_last_word(const struct insn_back_candidate *c, const struct heap_slot *slot)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_innocent.h - reads beside a block that are no error.
+ * heap_innocent.h - reads beside a block that are not an error.
  *
  * String functions of libraries read whole vectors, at aligned addresses or where no page ends. They use nothing
  * of what lies beside the string. In all variants for processors that glibc has, these reads are of four kinds:

@@ -4,9 +4,10 @@
  *
  * Slots get their mapping in rows of 16, since one call for all of them costs as much as for one.
  *
- * Rules: 1. A row is prepared by the thread that wins it by a compare-and-exchange; others do without a slot of it
- * meanwhile. 2. The pages of a slot that has no block in use are closed, and its bytes given back, by a thread that
- * holds it. 3. A thread that takes a slot holds it until its block is in use.
+ * Rules: 1. A row is prepared by the thread that wins it by a compare-and-exchange; others do
+ * without a slot of it in the meantime. 2. The pages of a slot that has no block in use are closed,
+ * and its bytes given back, by a thread that has taken it. 3. A thread that takes a slot has it
+ * until its block is in use.
  */
 #include "heap/heap_pages.h"
 
@@ -134,7 +135,7 @@ static char *copy_of(const struct heap_slot *slot)
 					    large_copies + (size_t)slot->number * PAGE_BYTES;
 }
 
-/* Held. Its bytes are kept, since the kernel drops the page. */
+/* The slot is taken. Its bytes are kept, since the kernel drops the page. */
 static bool close_region(struct heap_slot *slot)
 {
 	if (slot->is_shut)
@@ -151,7 +152,7 @@ static void give_bytes_back(struct heap_slot *slot)
 {
 	bool is_ours = heap_pages_hold(slot);
 
-	/* In a handler on top of the thread that holds it, it would be for ever. */
+	/* In a handler on top of the thread that has it, it would be for ever. */
 	for (uint32_t n = 0; !is_ours && n < HOLD_TRIES; n++) {
 		sys_sched_yield();
 		is_ours = heap_pages_hold(slot);
@@ -241,7 +242,7 @@ void heap_pool_let_all(uintptr_t address, size_t bytes)
 	size_t span = (address + bytes - page + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
 
 	note_open(page, span);
-	/* Too many mappings: as one, they are fewer. The program must go on. */
+	/* Too many mappings: as one, they are fewer. The program must continue. */
 	if (!protect(page, span, PROT_READ | PROT_WRITE))
 		protect(heap_range.start, heap_range.bytes, PROT_READ | PROT_WRITE);
 	if (has_regions)
@@ -253,7 +254,7 @@ void heap_pool_let(uintptr_t address)
 	heap_pool_let_all(address, 1);
 }
 
-/* Another thread may take it meanwhile: then it has access. */
+/* Another thread may take it in the meantime: then it has access. */
 static void close_again(struct heap_slot *slot)
 {
 	uint32_t state = atomic_get(&slot->state);

@@ -2,11 +2,11 @@
 /*
  * heap_pool.c - see heap_pool.h.
  *
- * The free slots of one size stand in a queue, first in, first out: a freed block keeps its page
- * without access as long as possible. Rules of the queue: 1. A cell has a turn; a thread takes a turn
- * by a compare-and-exchange of an end, and then owns the cell until it writes the next turn. 2. There
- * are as many cells as slots, so that a slot always has room. 3. A thread that is interrupted in
- * between blocks nothing: the others see an empty queue until it goes on.
+ * The free slots of one size are in a queue, first in, first out: a freed block keeps its page
+ * without access as long as possible. Rules of the queue: 1. A cell has a turn; a thread takes a
+ * turn by a compare-and-exchange of an end, and then owns the cell until it writes the next turn.
+ * 2. There are as many cells as slots, so that a slot always has room. 3. A thread that is
+ * interrupted in between blocks nothing: the others see an empty queue until it continues.
  */
 #include "heap/heap_pool.h"
 

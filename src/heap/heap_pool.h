@@ -2,8 +2,8 @@
 /*
  * heap_pool.h - the slots of sampled blocks: pages for one block each, between pages without access.
  *
- * The slots are of some sizes. What they can hold together is fixed and stated: a process cannot get
- * larger by more than that, and by what the rows of slots take.
+ * The slots are of some sizes. Their sum is fixed and stated: a process cannot get larger by more
+ * than that, and by what the rows of slots take.
  */
 #ifndef HEAP_POOL_H
 #define HEAP_POOL_H
@@ -57,7 +57,10 @@ struct heap_slot {
 /* 0 or -errno. Not in a handler. */
 int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes);
 
-/* The slot that was freed first and has the room; its state is CHANGING. NULL: none, *is_full says why. */
+/*
+ * The slot that was freed first and has the room; its state is CHANGING. NULL: none, *is_full
+ * states why.
+ */
 struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full);
 /* A slot whose state is FREED or NEW. */
 void heap_pool_push(struct heap_slot *slot);

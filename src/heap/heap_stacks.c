@@ -2,10 +2,9 @@
 /*
  * heap_stacks.c - see heap_stacks.h.
  *
- * Rules: 1. A stack is filled, and then gets its place in the table by a compare-and-exchange; it never
- * changes after that. 2. A row of the cache has a version, odd while the
- * row is written; a reader compares it before and after. No thread waits: a row in use is
- * skipped.
+ * Rules: 1. A stack is filled, and then gets its location in the table by a compare-and-exchange;
+ * it never changes after that. 2. A row of the cache has a version, odd while the row is written; a
+ * reader compares it before and after. No thread waits: a row in use is skipped.
  */
 #include "heap/heap_stacks.h"
 
@@ -24,7 +23,7 @@
 #define PROBES 32u
 #define CACHE_ROWS TABLE_SIZE(8192u, 2u)
 
-/* Where the return addresses of a stack stand, from the frame on. */
+/* Where the return addresses of a stack are, from the frame on. */
 struct cached {
 	uint64_t frame;
 	uint64_t frame_pointer; /* of a caller that has one, so that its frame may vary; else 0 */
@@ -141,7 +140,9 @@ static uint32_t find(const struct heap_stacks *stacks, const struct cache_row *r
 	const struct heap_stack *s = heap_stacks_get(stacks, c.number);
 	if (!s)
 		return 0;
-	/* From the innermost on: as long as they are the same, the next one's place is its own. */
+	/*
+	 * From the innermost on: as long as they are the same, the next one's address is its own.
+	 */
 	for (uint32_t i = 1; i < c.count; i++)
 		if (*(const uint64_t *)((uintptr_t)frame + c.offsets[i]) != s->frames[i])
 			return 0;
@@ -156,7 +157,7 @@ static void remember(struct cache_row *row, const uint64_t *frame, const struct 
 	if (!number || !walk->is_regular || version & 1 ||
 	    !atomic_cas(&row->version, &version, version + 1))
 		return;
-	/* Its register is one like others unless its own return address stands above it. */
+	/* Its register is one like others unless its own return address is above it. */
 	bool has_pointer = walk->count > 1 &&
 			   (uintptr_t)frame + walk->offsets[1] == frame[0] + sizeof(uint64_t);
 	row->cached = (struct cached){ (uintptr_t)frame, has_pointer ? frame[0] : 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_start.c - the detector begins in a process, and goes on in its children. */
+/* heap_start.c - the detector begins in a process, and continues in its children. */
 #include "heap/heap.h"
 
 #include <link.h>

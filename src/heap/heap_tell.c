@@ -2,7 +2,7 @@
 /*
  * heap_tell.c - see heap_tell.h.
  *
- * One place of the program may make an error in millions of blocks: what was recorded once is
+ * One location of the program may make an error in millions of blocks: what was recorded once is
  * counted from then on.
  */
 #include "heap/heap_tell.h"
@@ -63,7 +63,7 @@ void heap_tell_event(struct heap_slot_event *event, const uint64_t *frame)
 		counter_add(&heap_region->counters[HEAP_LOST_STACKS], 1u);
 }
 
-/* ---- what was told before ---- */
+/* ---- what was reported before ---- */
 
 static bool is_known(uint64_t hash)
 {
@@ -106,7 +106,7 @@ static bool was_told(const struct heap_error *e)
 	return is_known(hash);
 }
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
 static uint64_t heap_place_of(uint64_t address)
 {

@@ -17,7 +17,7 @@ struct heap_error {
 	enum heap_access access;
 	enum heap_memory memory;
 	uintptr_t address;
-	size_t bytes;		      /* 0: the instruction tells */
+	size_t bytes;		      /* 0: the instruction has it */
 	const struct heap_slot *slot; /* NULL: no sampled block */
 	const ucontext_t *context;    /* of the access; NULL: not by a fault */
 	const uint64_t *frame;	/* the caller of the function with it did it; NULL: not known */
@@ -33,7 +33,10 @@ struct heap_error {
 int heap_tell_start(void);
 void heap_tell_forked(void);
 
-/* Records an error, unless one like it was recorded. Then the program goes on, or ends if it shall. */
+/*
+ * Records an error, unless one like it was recorded. Then the program continues, or ends if it
+ * shall.
+ */
 void heap_tell(const struct heap_error *error);
 
 /* The moment that it is, for a slot. */

@@ -2,12 +2,13 @@
 /*
  * heap_watch.c - see heap_watch.h.
  *
- * String functions of libraries read whole vectors, which may begin before the string or end behind it:
- * heap_innocent.h. A watch that saw some of these reads rests, since each costs as much as a sample.
+ * String functions of libraries read whole vectors, which may begin before the string or end behind
+ * it: heap_innocent.h. A watch that saw some of these reads rests, since each costs as much as a
+ * sample.
  *
- * Rules: 1. Who wins `is_busy` by a compare-and-exchange may move the watch; who does not win goes on
- * without. 2. slot->watched is 0 as soon as an access to these bytes may have been missed: then free()
- * looks at them too.
+ * Rules: 1. A thread that wins `is_busy` by a compare-and-exchange may move the watch; one that
+ * does not win continues without. 2. slot->watched is 0 as soon as an access to these bytes may
+ * have been missed: then free() inspects them too.
  */
 #include "heap/heap_watch.h"
 
@@ -37,7 +38,7 @@
 #define WATCHES 3u /* of the four registers; one is for others */
 #define CHOSEN 1u
 #define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
-#define TRAP_NS 10000u	/* until our handler runs, and after it */
+#define TRAP_NS 10000u	/* until Trapline's handler runs, and after it */
 /* Measured in a virtual machine: a switch of threads, for all that are open, and for each that is aimed. */
 #define SWITCH_OPEN_NS 450u
 #define SWITCH_AIMED_NS 230u
@@ -98,7 +99,7 @@ static void let(struct watch *w)
 	atomic_set(&w->is_busy, 0u);
 }
 
-/* Held. */
+/* The watch is taken. */
 static void rest(struct watch *w)
 {
 	struct heap_slot *slot = w->slot;
@@ -140,8 +141,9 @@ static void move_to(struct watch *w, struct heap_slot *slot, uint32_t bytes)
 }
 
 /*
- * Most buffers of bytes have a size that is no multiple of 8. Of all of those that there were, each is as
- * likely to be the one: a buffer that is used for long has its chance in the next run at the latest.
+ * Most buffers of bytes have a size that is not a multiple of 8. Each of all that there were is as
+ * likely to be the one: a buffer that is used for long has its chance in the next run at the
+ * latest.
  */
 static bool is_chosen(const struct watch *w, const struct heap_slot *slot)
 {
@@ -174,7 +176,10 @@ static bool may_move(void)
 	return true;
 }
 
-/* Of three registers one is behind the newest block that has room there, and one behind a chosen one. */
+/*
+ * One of three registers is behind the newest block that has room there, and one behind a chosen
+ * one.
+ */
 void heap_watch_newest(struct heap_slot *slot)
 {
 	uint32_t count = atomic_get(&watch_count);
@@ -275,7 +280,7 @@ static bool is_any_innocent(const struct watch *w, const struct insn_back *back,
 	return false;
 }
 
-/* Held. */
+/* The watch is taken. */
 static void tell_seen(const struct seen *seen, const struct insn_back *back)
 {
 	const struct trapline_hit *hit = seen->hit;
@@ -289,7 +294,7 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 	};
 	const struct insn_back_candidate *c = &back->candidates[0];
 
-	/* First: what we read of these bytes must not trap. */
+	/* First: what Trapline reads of these bytes must not trap. */
 	rest(seen->watch);
 	if (heap_is_damaged((const void *)(uintptr_t)hit->address, hit->len))
 		error.access = HEAP_WRITE;
@@ -299,7 +304,7 @@ static void tell_seen(const struct seen *seen, const struct insn_back *back)
 		error.address = c->touched;
 		error.access = c->access & INSN_WRITE ? HEAP_WRITE : HEAP_READ;
 	}
-	/* What it leaves in these bytes is told now. */
+	/* What it leaves in these bytes is reported now. */
 	atomic_set(seen->watch->is_behind ? &seen->slot->is_told_behind :
 					    &seen->slot->is_told_before,
 		   1u);
@@ -337,7 +342,7 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 	struct heap_slot *slot = seen.slot;
 	uint64_t begun = clock_now_ns() - TRAP_NS;
 
-	/* Ours; or of a block that was freed: the fault before has told of it. */
+	/* Trapline's; or of a block that was freed: the fault before has reported it. */
 	if (heap_self.busy || !slot || atomic_get(&slot->state) != HEAP_SLOT_LIVE ||
 	    hit->address - slot->base >= slot->room)
 		return TRAPLINE_GO_ON;

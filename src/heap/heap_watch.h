@@ -2,15 +2,16 @@
 /*
  * heap_watch.h - debug registers on the bytes before the newest sampled blocks, and behind them.
  *
- * A block ends at a page without access, or a few bytes before it, and what lies before it is a page with
- * access. There a register tells of reads, which leave no trace, and of writes in the moment they are made.
+ * A block ends at a page without access, or a few bytes before it, and what lies before it is a
+ * page with access. There a register shows reads, which leave no trace, and writes in the moment
+ * they are made.
  */
 #ifndef HEAP_WATCH_H
 #define HEAP_WATCH_H
 
 #include "heap/heap_pool.h"
 
-/* Opens what is free, but for one. 0: at least one; or -errno. Not in a handler. */
+/* Opens what is free, except for one. 0: at least one; or -errno. Not in a handler. */
 int heap_watch_start(void);
 void heap_watch_forked(void);
 /* None is used any more, and the kernel is asked for nothing. */

@@ -2,8 +2,8 @@
 /*
  * heap_wrong.c - free() of what no allocator gave: asked for each block that is not sampled.
  *
- * Only what is certain: an address on the stack of the thread, in the data of the program or of a
- * library, or one that is not a multiple of what the allocator's are.
+ * Only what is certain is reported: an address on the stack of the thread, or in the data of the
+ * program or of a library. One that is not a multiple of the allocator's is certain, too.
  */
 #include "base/maps.h"
 #include "heap/heap.h"
@@ -22,8 +22,8 @@ static __thread struct {
 } stack __attribute__((tls_model("initial-exec")));
 
 /*
- * A thread of libc has its control block at the upper end of its stack, and a page without access at the
- * lower one. So whatever else lies above, below that block it is the stack.
+ * A thread of libc has its control block at the upper end of its stack, and a page without access
+ * at the lower one. So no matter what else lies above, below that block it is the stack.
  */
 static void find_stack(uintptr_t frame)
 {
