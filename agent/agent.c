@@ -2,9 +2,9 @@
 /*
  * agent.c - the object that is preloaded into a target, or loaded into a process that runs.
  *
- * TRAPLINE_OPTIONS, or the text of a call, names the memory of a run (guest/share.h); guest/run.h has the rest.
- * Programs that are started by exec load the agent again. A program that runs with the rights of its file takes
- * no options.
+ * TRAPLINE_OPTIONS, or the text of a call, names the memory of a run (guest/share.h); guest/run.h
+ * has the rest. Programs that are started by exec load the agent again. A program that runs with
+ * the rights of its file takes no options.
  */
 #include <errno.h>
 

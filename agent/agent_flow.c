@@ -104,7 +104,10 @@ static void flow_leave(void *shared)
 	flow_wipe();
 	/* Nothing is written into the region for what is asked from here on. */
 	flow.was_asked = atomic_swap(&flow.is_asked, LEAVES);
-	/* A program that has asked waits for its signals: all stays mapped, and no thread is waited for. */
+	/*
+	 * A program that has asked waits for its signals: all stays mapped, and no thread is waited
+	 * for.
+	 */
 	if (flow.was_asked)
 		agent_flow.give = NULL;
 }

@@ -109,8 +109,8 @@ static struct kept *find_named(const char *name)
 }
 
 /*
- * Calls visit for each record of the object and what the command found for it, until one is not 0. The
- * command has checked the sizes in the same bytes.
+ * Calls visit for each record of the object and what the command found for it, until one is not 0.
+ * The command has checked the sizes in the same bytes.
  */
 static int each_record(struct request *q,
 		       int (*visit)(struct request *q, const struct trapline_patch_record *record,
@@ -405,7 +405,10 @@ static int apply(struct request *q)
 	if (err)
 		return err;
 	err = apply_loaded(q, k);
-	/* A replacement may run already in a thread, or have run: only an unused object is unloaded. */
+	/*
+	 * A replacement may run already in a thread, or have run: only an unused object is
+	 * unloaded.
+	 */
 	if (err && atomic_get(&r->state) == PATCH_IS_LOADING) {
 		own_thread_opens_to_code(); /* destructors */
 		dlclose((void *)(uintptr_t)q->map);
@@ -483,7 +486,10 @@ static void list(struct patch_region *r)
 	}
 }
 
-/* ---- SIGTRAP: of clocks while a change waits for threads, and of an int3 as long as there is one ---- */
+/*
+ * ---- SIGTRAP: of clocks while a change waits for threads, and of an int3 as long as there is one
+ * ----
+ */
 
 static bool sees_calls;
 
@@ -596,8 +602,8 @@ static int start_thread(size_t stack_bytes, void *(*run)(void *), struct request
 }
 
 /*
- * The object is loaded here, where the loader has a table of its own, if nothing of it runs then. Otherwise its file is
- * taken along.
+ * The object is loaded here, where the loader has a table of its own, if nothing of it runs then.
+ * Otherwise its file is taken along.
  */
 static int open_request(const char *files, struct request *q)
 {
@@ -643,8 +649,8 @@ static void *wait_for_go(void *arg)
 }
 
 /*
- * "fd:N,M": the region, and the object if one is applied. These are of the calling thread alone. 0; -EBUSY: another
- * request is at work; or another -errno.
+ * "fd:N,M": the region, and the object if one is applied. These are of the calling thread alone. 0;
+ * -EBUSY: another request is at work; or another -errno.
  */
 static int patch_call(const char *files)
 {
@@ -672,7 +678,10 @@ static int patch_call(const char *files)
 	return err;
 }
 
-/* In a thread of the program: what the new code opens as it is loaded is in the table of the program. */
+/*
+ * In a thread of the program: what the new code opens as it is loaded is in the table of the
+ * program.
+ */
 static int patch_go(const char *text)
 {
 	struct request *q = take_waiting(atomic_get(&waiting));

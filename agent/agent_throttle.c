@@ -126,7 +126,9 @@ static int throttle_start(void *shared)
 
 static int is_region_used; /* by a thread in a check, after the end */
 
-/* The jumps into libc need the decoder, which is opened in the borrowed thread: see agent_probe.c. */
+/*
+ * The jumps into libc need the decoder, which is opened in the borrowed thread: see agent_probe.c.
+ */
 static void throttle_comes(int is_late)
 {
 	if (is_late)

@@ -13,11 +13,14 @@ extern struct run agent_patch_go;
 extern struct run agent_probe;
 extern struct run agent_flow;
 
-/* In SIGTRAP: the program blocks it, and a signal has come that shall wait. 0, -EAGAIN or -EINPROGRESS. */
+/*
+ * In SIGTRAP: the program blocks it, and a signal has come that shall wait. 0, -EAGAIN or
+ * -EINPROGRESS.
+ */
 int agent_end_for_program(void);
 /*
- * The program takes a signal by itself that it has blocked: 0: there is no flow here; -EINPROGRESS: it ends, and
- * then signals_tool_has_ended() follows. AS-Safe.
+ * The program takes a signal by itself that it has blocked: 0: there is no flow here; -EINPROGRESS:
+ * it ends, and then signals_tool_has_ended() follows. AS-Safe.
  */
 int agent_flow_let_go(void);
 

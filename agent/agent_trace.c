@@ -2,8 +2,8 @@
 /*
  * agent_trace.c - see agent_trace.h.
  *
- * In a hit the context has the signal mask of the program, by a jump as by a signal (guest/own_stack.c). In
- * the window, the function has the bytes that it had before its probe.
+ * In a hit the context has the signal mask of the program, by a jump as by a signal
+ * (guest/own_stack.c). In the window, the function has the bytes that it had before its probe.
  */
 #include "agent/agent_trace.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exec_calls.c - calls that start a program, which gets from this one what the program believes that it has:
- * signals that are ignored, and those that are blocked (guest/signals.c). In each object that keeps signals.
+ * exec_calls.c - calls that start a program, which gets from this one what the program believes
+ * that it has: signals that are ignored, and those that are blocked (guest/signals.c). In each
+ * object that keeps signals.
  *
  * In a process that ran before, the jump in execve() is also reached by libc's own calls.
  */

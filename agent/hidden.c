@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hidden.c - the run-time of a sanitizer ends a program whose first library is another one. A preloaded object is
- * that one. So it is left out of the list that the run-time asks for; in such a program it does nothing (sanitizer.h).
+ * hidden.c - the run-time of a sanitizer ends a program whose first library is another one. A
+ * preloaded object is that one. So it is left out of the list that the run-time asks for; in such a
+ * program it does nothing (sanitizer.h).
  */
 #include <dlfcn.h>
 #include <link.h>

@@ -16,15 +16,18 @@ enum cli_exit {
 int cli_wrong(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Until it is called with false, cli_wrong() keeps its line instead of printing it. With is_told the
- * line is printed then, else it is dropped.
+ * Until it is called with false, cli_wrong() keeps its line instead of printing it. With is_told
+ * the line is printed then, else it is dropped.
  */
 void cli_keep_wrong(bool keeps, bool is_told);
 
 /* Prints a note: it is worth knowing, and is not an error. */
 void cli_note(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A function gets these lines from now on, without the command's name. NULL: stderr gets them again. */
+/*
+ * A function gets these lines from now on, without the command's name. NULL: stderr gets them
+ * again.
+ */
 typedef void (*cli_listener)(void *arg, bool is_note, const char *line);
 void cli_set_listener(cli_listener to, void *arg);
 

@@ -14,7 +14,8 @@ enum opt_kind {
 	OPT_STRING, /* const char *: points into argv */
 	OPT_LIST,   /* struct opt_list: may be given more than once */
 	OPT_COUNT,  /* uint64_t: decimal */
-	OPT_TIME, /* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
+	/* uint64_t: nanoseconds, from `10`, `0.5`, `20ms`, `1m`; without a unit: seconds */
+	OPT_TIME,
 	OPT_SLICE,   /* the same, at most 1 s: `10` was meant to be 10ms */
 	OPT_PID,     /* pid_t: at least 1, and given once */
 	OPT_PIDS,    /* struct opt_pids: `4711`, `4711,4712`, and more than once */
@@ -32,7 +33,10 @@ struct opt {
 	char letter;	   /* 0: none */
 	unsigned int kind; /* enum opt_kind, and OPT_ONLY where commands share a table */
 	size_t offset;	   /* of the member in the command's settings */
-	/* Its name in --help; NULL for a flag. "[=WORD]": may be left out, the string is then empty. */
+	/*
+	 * Its name in --help; NULL for a flag. "[=WORD]": may be left out, the string is then
+	 * empty.
+	 */
 	const char *argument;
 	const char *help;
 };

@@ -25,8 +25,8 @@ void terminal_clear_status(void);
 void terminal_wrap(FILE *f, const char *text, int indent);
 
 /*
- * Prints lines, with what is too long broken and indented. A line that is one word and a colon, such
- * as `options:`, is a heading, and bold where there is colour; so is a leading `usage:`.
+ * Prints lines, with what is too long broken and indented. A line that is one word and a colon,
+ * such as `options:`, is a heading, and bold where there is colour; so is a leading `usage:`.
  */
 void terminal_print(FILE *f, const char *text, bool has_color);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watchdog.h - a command that was asked to end does so, even inside code that reads a target's data.
+ * watchdog.h - a command that was asked to end does so, even inside code that reads a target's
+ * data.
  *
- * The loops of the commands look whether a signal came. Debug information that was made for it keeps
- * libdw busy for hours, and the loop is not reached. The command ends then as if it were killed: what
- * it had written stays, and the target continues.
+ * The loops of the commands look whether a signal came. Debug information that was made for it
+ * keeps libdw busy for hours, and the loop is not reached. The command ends then as if it were
+ * killed: what it had written stays, and the target continues.
  */
 #ifndef CLI_WATCHDOG_H
 #define CLI_WATCHDOG_H
@@ -23,9 +24,9 @@ extern volatile sig_atomic_t asked_interrupts; /* how many of them were Ctrl-C *
 void watchdog_printed(const uint64_t *count, const char *what);
 
 /*
- * SIGINT, SIGTERM and SIGHUP, and with_quit also SIGQUIT, ask for the end from now on. Without progress
- * the command ends 5 seconds after the first one, and 1 second after the second. Its name is for the
- * message.
+ * SIGINT, SIGTERM and SIGHUP, and with_quit also SIGQUIT, ask for the end from now on. Without
+ * progress the command ends 5 seconds after the first one, and 1 second after the second. Its name
+ * is for the message.
  */
 void watchdog_start(const char *command, bool with_quit);
 
@@ -34,7 +35,8 @@ void watchdog_time(uint64_t ns);
 
 /*
  * Passes the last signal on to a process, and forgets it. The terminal sends its signals to all
- * processes in its foreground, so these need not be passed on. Returns its number; 0: there was none.
+ * processes in its foreground, so these need not be passed on. Returns its number; 0: there was
+ * none.
  */
 int watchdog_forward(pid_t pid);
 

@@ -17,8 +17,8 @@ static inline bool path_ends_in(const char *path, const char *wanted)
 }
 
 /*
- * Takes `.`, `..` and repeated slashes out, by the text alone. It works in place: the result is never
- * longer.
+ * Takes `.`, `..` and repeated slashes out, by the text alone. It works in place: the result is
+ * never longer.
  */
 void path_normalize(char *path);
 

@@ -6,8 +6,8 @@
 #include "heap/heap.h"
 
 /*
- * In the object that is preloaded they have the names of what they interpose. In the agent, which is loaded
- * into a running process, jumps in those functions lead to them (guard_late.h).
+ * In the object that is preloaded they have the names of what they interpose. In the agent, which
+ * is loaded into a running process, jumps in those functions lead to them (guard_late.h).
  */
 #ifdef GUARD_ATTACHED
 #include "agent/guard/guard_late.h"

@@ -2,10 +2,10 @@
 /*
  * guard_io.c - functions of libc that give memory of the program to the kernel.
  *
- * The kernel fails with EFAULT where the pool has no access. So what lies in the pool gets access before
- * the call, and what the call accessed beyond its block is reported after it. Calls that the program
- * makes without these functions, by syscall(2) or from inside libc, may fail. Two more calls change memory
- * of which the detector knows something.
+ * The kernel fails with EFAULT where the pool has no access. So what lies in the pool gets access
+ * before the call, and what the call accessed beyond its block is reported after it. Calls that the
+ * program makes without these functions, by syscall(2) or from inside libc, may fail. Two more
+ * calls change memory of which the detector knows something.
  */
 /* Each function has its own name: pread() is not pread64(), although they do the same here. */
 #undef _FILE_OFFSET_BITS

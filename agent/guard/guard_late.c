@@ -79,7 +79,9 @@ static void leave_trap(void)
 		late_trap_give_back((signals_set_action)guard_next("sigaction"));
 }
 
-/* Only where no thread has SIGTRAP blocked: a trap would wait there, and the program could see it. */
+/*
+ * Only where no thread has SIGTRAP blocked: a trap would wait there, and the program could see it.
+ */
 static void start_late_watches(struct heap_region *region)
 {
 	int err = -EPERM;
@@ -151,8 +153,9 @@ static void late_forked(void)
 }
 
 /*
- * What frees and looks must know of blocks before there is one. And SIGSEGV is taken before the command unblocks it
- * in threads of the program: one that is sent to them waits as it would without us.
+ * What frees and looks must know of blocks before there is one. And SIGSEGV is taken before the
+ * command unblocks it in threads of the program: one that is sent to them waits as it would without
+ * us.
  */
 static int take(struct heap_region *region)
 {
@@ -210,7 +213,10 @@ static bool are_masks_open(void)
 	return atomic_get(&region->unblocked) && !atomic_get(&region->are_masks_back);
 }
 
-/* A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken or given back. */
+/*
+ * A thread of the program may have been in sigaction(2), behind its jump, while SIGSEGV was taken
+ * or given back.
+ */
 static void look_at_signal_again(void *region)
 {
 	moved_wait();
@@ -315,7 +321,9 @@ static int late_arm(void *region, int is_late)
 	return err;
 }
 
-/* The command that does not answer is gone, or could not unblock SIGSEGV: both end in late_leave(). */
+/*
+ * The command that does not answer is gone, or could not unblock SIGSEGV: both end in late_leave().
+ */
 static int late_sample(void *shared)
 {
 	struct heap_region *region = shared;
@@ -441,7 +449,10 @@ void trapline_heap_end(void)
 	run_forget(&late_run);
 	atomic_set(&region->run.state, (uint32_t)RUN_ENDED);
 	heap_self.busy--;
-	/* Without the thread the functions stay changed until the next search: they work all the same. */
+	/*
+	 * Without the thread the functions stay changed until the next search: they work all the
+	 * same.
+	 */
 	if (atomic_get(&late.state) == LATE_LEAVES)
 		own_thread_start(pthread_create, STACK_BYTES, run_wait_for_last, NULL);
 }

@@ -19,7 +19,8 @@ struct guard_entry {
 
 /*
  * Puts the jumps, and lets new ones lead to the original functions. 0; or -errno with the reason in
- * why, and what was put is to be taken away. refused: the names of functions that can do without a jump.
+ * why, and what was put is to be taken away. refused: the names of functions that can do without a
+ * jump.
  */
 struct late_refused {
 	unsigned int count;

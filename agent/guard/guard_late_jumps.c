@@ -99,7 +99,10 @@ void *guard_next(const char *name)
 	return site && site->jump.original ? (void *)(uintptr_t)site->jump.original : found;
 }
 
-/* pread64() is pread(): one jump is enough. A row that is there may be of a library that came again. */
+/*
+ * pread64() is pread(): one jump is enough. A row that is there may be of a library that came
+ * again.
+ */
 static void find_sites_of(bool is_cxx)
 {
 	for (const struct guard_entry *e = __start_guard_entries; e < __stop_guard_entries; e++) {

@@ -2,9 +2,9 @@
 /*
  * guard_new.c - the operators new and delete of C++: which of them a thread came by.
  *
- * The operators of the C++ library call malloc() and free(), where blocks are sampled. A program with
- * operators of its own does not come here. Where the C++ library is not among the objects that all others
- * see, as one that a plug-in needs, these do the work.
+ * The operators of the C++ library call malloc() and free(), where blocks are sampled. A program
+ * with operators of its own does not come here. Where the C++ library is not among the objects that
+ * all others see, as one that a plug-in needs, these do the work.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -32,7 +32,10 @@ static void *next_of(struct operator* o)
 	return o->found;
 }
 
-/* new[] calls new, and both may leave by an exception: the outer one counts, and takes its mark away. */
+/*
+ * new[] calls new, and both may leave by an exception: the outer one counts, and takes its mark
+ * away.
+ */
 static enum heap_family begin(enum heap_family family)
 {
 	enum heap_family was = guard_family;
@@ -56,8 +59,8 @@ static void rest(const uint32_t *busy)
 }
 
 /*
- * Sampled here: not each allocator's operators call its malloc(). Where they do, it is asked no more.
- * second: 0, or what is passed as the second argument, which may be a std::nothrow_t.
+ * Sampled here: not each allocator's operators call its malloc(). Where they do, it is asked no
+ * more. second: 0, or what is passed as the second argument, which may be a std::nothrow_t.
  */
 static void *allocate(struct operator* o, const struct heap_request *r, size_t second,
 		      bool is_aligned)

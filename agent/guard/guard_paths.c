@@ -3,8 +3,8 @@
  * guard_paths.c - functions of libc that give the kernel a path, or memory for what it reports of a
  * file.
  *
- * A path is read before the call: what is an error in that is found as in any other code, and has access
- * from then on. The memory of a result is opened and reported as in guard_io.c.
+ * A path is read before the call: what is an error in that is found as in any other code, and has
+ * access from then on. The memory of a result is opened and reported as in guard_io.c.
  */
 /* Each function has its own name: open() is not open64(), although they do the same here. */
 #undef _FILE_OFFSET_BITS

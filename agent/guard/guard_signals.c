@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_signals.c - the functions of libc that set handlers and masks, as guest/signals.c has it. SIGSEGV
- * stays with the detector, and so does SIGTRAP where debug registers are used.
+ * guard_signals.c - the functions of libc that set handlers and masks, as guest/signals.c has it.
+ * SIGSEGV stays with the detector, and so does SIGTRAP where debug registers are used.
  */
 #include <errno.h>
 #include <pthread.h>

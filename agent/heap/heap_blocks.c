@@ -186,8 +186,8 @@ int heap_blocks_add(struct heap_blocks *blocks, uint64_t start, uint64_t size,
 }
 
 /*
- * The row of a block by its start; in use, or freed. A row that another thread fills can still show that
- * start, in part: it is left out.
+ * The row of a block by its start; in use, or freed. A row that another thread fills can still show
+ * that start, in part: it is left out.
  */
 static struct row *find_row(const struct table *t, uint64_t start, bool freed, uint32_t *version)
 {

@@ -2,8 +2,8 @@
 /*
  * act_stop.h - a process that is stopped at a hit, and continues even if this command is killed.
  *
- * The stop is SIGSTOP. The BPF program of the event raises it in the thread that made the hit, before
- * its next instruction; elsewhere this command sends it, later.
+ * The stop is SIGSTOP. The BPF program of the event raises it in the thread that made the hit,
+ * before its next instruction; elsewhere this command sends it, later.
  */
 #ifndef CLI_ACT_ACT_STOP_H
 #define CLI_ACT_ACT_STOP_H
@@ -13,7 +13,8 @@
 
 /*
  * A process of its own, which waits for the end of this one. If that is not by act_guard_end(), it
- * continues the target when it is stopped. Start it before events are opened, which it must not keep.
+ * continues the target when it is stopped. Start it before events are opened, which it must not
+ * keep.
  */
 struct act_guard {
 	pid_t pid; /* 0: none */

@@ -220,7 +220,9 @@ static int put_threads(struct core_notes *notes, pid_t pid, pid_t tid)
 	size_t n = program_threads(pid, tids, CORE_THREADS_MAX);
 	int err = put_thread(notes->f, tid);
 
-	/* A debugger takes the first as the one to show, and what belongs to the process after it. */
+	/*
+	 * A debugger takes the first as the one to show, and what belongs to the process after it.
+	 */
 	put_process(notes->f, pid);
 	put_auxv(notes->f, pid);
 	put_files(notes->f, notes);

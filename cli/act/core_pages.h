@@ -2,8 +2,8 @@
 /*
  * core_pages.h - which pages of a process may have other bytes than zeros.
  *
- * Programs reserve terabytes and use little of it. To read a page that was never used takes as long as to
- * read another one, and gives zeros.
+ * Programs reserve terabytes and use little of it. To read a page that was never used takes as long
+ * as to read another one, and gives zeros.
  */
 #ifndef CLI_ACT_CORE_PAGES_H
 #define CLI_ACT_CORE_PAGES_H

@@ -92,7 +92,9 @@ static void read_pieces(int memory_fd, const struct return_gadgets *g,
 			code[i][0] = 0;
 }
 
-/* A search reads all of libc, for a millisecond: once for a process, and not while it is stopped. */
+/*
+ * A search reads all of libc, for a millisecond: once for a process, and not while it is stopped.
+ */
 static int find_gadgets(pid_t pid, int memory_fd, struct return_gadgets *out)
 {
 	uint8_t code[PIECES][PIECE_BYTES];
@@ -244,7 +246,10 @@ static int make_child_once(struct taking *t, struct held_thread *child, long *nu
 	return err;
 }
 
-/* The thread makes the child, and continues. A signal of the program comes first, and its handler later. */
+/*
+ * The thread makes the child, and continues. A signal of the program comes first, and its handler
+ * later.
+ */
 static int make_child(struct taking *t, struct held_thread *child, long *number)
 {
 	uint64_t began_ns = clock_now_ns();

@@ -29,9 +29,9 @@ struct snapshot_use {
 void snapshot_prepare(pid_t pid);
 
 /*
- * The process is stopped, and tid is one of its threads. It is continued in between, if `continues`.
- * With `use` the copy ends when use() returns, or when this command dies; without it, it stays.
- * 0, or -errno with the reason in why.
+ * The process is stopped, and tid is one of its threads. It is continued in between, if
+ * `continues`. With `use` the copy ends when use() returns, or when this command dies; without it,
+ * it stays. 0, or -errno with the reason in why.
  */
 int snapshot_take(pid_t pid, pid_t tid, int continues, const struct snapshot_use *use,
 		  struct snapshot *out, char *why, size_t n);

@@ -43,7 +43,10 @@ struct then {
 	json_t *json;
 };
 
-/* Parses `stop`, `signal NAME`, `core FILE`, `snapshot` or `exec CMD`; NULL is nothing. An exit status. */
+/*
+ * Parses `stop`, `signal NAME`, `core FILE`, `snapshot` or `exec CMD`; NULL is nothing. An exit
+ * status.
+ */
 int then_parse(const char *command, const char *text, struct then *out);
 
 /* Before events are opened. 0 or an exit status, line printed. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* at.h - points as users write them: `LOCATION#N[+K] [if COND]`, `LOCATION@AMOUNT[+K] [if COND]`. */
+/*
+ * at.h - points as users write them: `LOCATION#N[+K] [if COND]`, `LOCATION@AMOUNT[+K] [if COND]`.
+ */
 #ifndef CLI_AT_AT_H
 #define CLI_AT_AT_H
 

@@ -3,8 +3,8 @@
  * at_each.c - see at_each.h.
  *
  * Each run is a `trapline at` of its own, several at once. Its -o file is empty until the point is
- * reached, so the exit status of the program is never mistaken for that of `trapline at`. The files have
- * no names: nothing is left of them when this command is killed.
+ * reached, so the exit status of the program is never mistaken for that of `trapline at`. The files
+ * have no names: nothing is left of them when this command is killed.
  */
 #include "cli/at/at_each.h"
 #include "cli/act/signal_number.h"
@@ -142,7 +142,9 @@ static void each_run_child(const struct runs *s, const struct job *job)
 			  "--" };
 	int n = 9;
 
-	/* By way of this command's descriptor: the program has none that it would not have alone. */
+	/*
+	 * By way of this command's descriptor: the program has none that it would not have alone.
+	 */
 	snprintf(reached, sizeof(reached), "/proc/%d/fd/%d", getppid(), job->reached);
 	point_text(s, nth, point, sizeof(point));
 	dup2(job->output, 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* at_regs.h - the registers of a traced thread by DWARF number, and what single steps show of themselves. */
+/*
+ * at_regs.h - the registers of a traced thread by DWARF number, and what single steps show of
+ * themselves.
+ */
 #ifndef AT_REGS_H
 #define AT_REGS_H
 
@@ -16,8 +19,8 @@ extern const size_t at_register_sp;
 extern const char *const at_register_names[];
 
 /*
- * On arm64 a thread that was stopped at a point does not stop again after PTRACE_SINGLESTEP: Linux 6.12,
- * tests/vm/command.sh.
+ * On arm64 a thread that was stopped at a point does not stop again after PTRACE_SINGLESTEP: Linux
+ * 6.12, tests/vm/command.sh.
  */
 extern const bool at_can_step;
 
@@ -28,15 +31,16 @@ int at_regs_read(pid_t tid, uint64_t regs[AT_REGISTERS_MAX]);
 struct at_look {
 	bool is_pushf;
 	bool sets_flags; /* popf, iret */
-	bool has_lost_mark; /* after such a step the kernel takes its own trap flag for the program's */
+	/* after such a step the kernel takes its own trap flag for the program's */
+	bool has_lost_mark;
 	uint64_t after_syscall; /* 0: it is not one */
 	uint64_t breakpoint;	/* its address, where a uprobe or the program has an int3; else 0 */
 };
 
 int at_look(pid_t tid, struct at_look *look);
 /*
- * Executes the next instruction here if a step of it would leave the trap flag behind: then the kernel
- * takes that for the program's. 1: done; 0: it is another one; or -errno.
+ * Executes the next instruction here if a step of it would leave the trap flag behind: then the
+ * kernel takes that for the program's. 1: done; 0: it is another one; or -errno.
  */
 int at_look_instead(pid_t tid);
 /* After the step: hides it. The same look serves all steps from a stop to the resumption. */

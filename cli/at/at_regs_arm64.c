@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* at_regs_arm64.c - see at_regs.h. The program cannot see a single step: its bit is in no register. */
+/*
+ * at_regs_arm64.c - see at_regs.h. The program cannot see a single step: its bit is in no register.
+ */
 #include "cli/at/at_regs.h"
 
 #include <elf.h>

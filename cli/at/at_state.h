@@ -23,8 +23,8 @@ struct at_state {
 };
 
 /*
- * Steps a thread that is stopped, where steps are wanted, and reads its registers; it stays stopped.
- * 0 or -errno; when it ended while being stepped there are no registers.
+ * Steps a thread that is stopped, where steps are wanted, and reads its registers; it stays
+ * stopped. 0 or -errno; when it ended while being stepped there are no registers.
  */
 int at_state_read(pid_t pid, pid_t tid, struct at_state *out);
 

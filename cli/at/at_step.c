@@ -2,8 +2,9 @@
 /*
  * at_step.c - see at_step.h.
  *
- * A step is what the processor reports as one: an instruction, or on x86-64 one round of a repeated one. The kernel also reports stops that are not steps: a pending signal, the
- * entry of its handler, the end of a group stop.
+ * A step is what the processor reports as one: an instruction, or on x86-64 one round of a repeated
+ * one. The kernel also reports stops that are not steps: a pending signal, the entry of its
+ * handler, the end of a group stop.
  *
  * Most instructions need no step: see point_window.h.
  */

@@ -2,9 +2,9 @@
 /*
  * cmd_at.c - `trapline at`: stop a program at an exact point of its execution, and act there.
  *
- * A command starts at the same addresses each time; of a running process occurrences count from now on. A uprobe counts occurrences in the kernel. At
- * the occurrence before the point the process is stopped and a breakpoint is armed; the next one
- * stops before its first instruction.
+ * A command starts at the same addresses each time; of a running process occurrences count from now
+ * on. A uprobe counts occurrences in the kernel. At the occurrence before the point the process is
+ * stopped and a breakpoint is armed; the next one stops before its first instruction.
  */
 #include "cli/act/signal_number.h"
 #include "cli/at/at.h"
@@ -329,8 +329,8 @@ static bool has_trap(const struct at *a, pid_t tid, const char *field)
 }
 
 /*
- * The kernel forces the SIGTRAP of a step: where the signal is blocked or ignored it resets the handler first,
- * for good (force_sig_info_to_task). The program would not be what it was.
+ * The kernel forces the SIGTRAP of a step: where the signal is blocked or ignored it resets the
+ * handler first, for good (force_sig_info_to_task). The program would not be what it was.
  */
 static bool is_harmed_by_steps(const struct at *a, pid_t tid)
 {

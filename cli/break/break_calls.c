@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * break_calls.c - pairs calls with their returns, by thread or goroutine, function and depth of stack.
+ * break_calls.c - pairs calls with their returns, by thread or goroutine, function and depth of
+ * stack.
  *
  * A call that ends by longjmp() or with its thread never returns. It stays in the table without
  * harm, since a return belongs to the newest call of the same key. Beyond a maximum the oldest are

@@ -17,9 +17,11 @@ struct break_frame {
 struct break_call {
 	size_t site; /* index in the sites */
 	struct break_frame frame;
-	uint64_t hidden; /* where the caller wants a result that is not in registers; 0: not known */
-	struct trapline_hit hit; /* of the call; the memory that its pointers point to is not valid */
-	uint64_t caller;	 /* 0: not known */
+	/* where the caller wants a result that is not in registers; 0: not known */
+	uint64_t hidden;
+	/* of the call; the memory that its pointers point to is not valid */
+	struct trapline_hit hit;
+	uint64_t caller; /* 0: not known */
 	struct place
 		caller_place; /* as of the call: the process may run another program when it ends */
 	struct run_frame *frames; /* NULL: none */

@@ -137,7 +137,9 @@ int break_go_arm(struct break_go *go, const struct observe *o,
 		return cli_wrong(o->set.name, "out of memory");
 	for (size_t i = 0; i < go->count; i++)
 		addresses[i] = go->exit[i].address;
-	/* The condition and the limit are of calls, and a return belongs to a call or is left out. */
+	/*
+	 * The condition and the limit are of calls, and a return belongs to a call or is left out.
+	 */
 	all.condition = NULL;
 	all.limit = 0;
 	all.flags &= ~(uint32_t)TRAPLINE_RETURNS;

@@ -2,9 +2,9 @@
 /*
  * break_go.h - calls of functions that Go's own compiler made.
  *
- * Their returns are hits of breakpoints on their return instructions. Go's runtime moves a goroutine
- * to other threads, and its stack to other memory. So a call belongs to the goroutine, and its depth is
- * counted from the end of the stack.
+ * Their returns are hits of breakpoints on their return instructions. Go's runtime moves a
+ * goroutine to other threads, and its stack to other memory. So a call belongs to the goroutine,
+ * and its depth is counted from the end of the stack.
  */
 #ifndef CLI_BREAK_BREAK_GO_H
 #define CLI_BREAK_BREAK_GO_H
@@ -37,7 +37,9 @@ struct break_go {
 /* With --ret: finds the return instructions of Go functions. 0 or an exit status, line printed. */
 int break_go_find(struct break_go *go, const struct observe *o, const struct code_sites *sites);
 
-/* Arms them, before the calls: a call without its return would get that of another. An exit status. */
+/*
+ * Arms them, before the calls: a call without its return would get that of another. An exit status.
+ */
 int break_go_arm(struct break_go *go, const struct observe *o,
 		 const struct trapline_event_opts *opts);
 

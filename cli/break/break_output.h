@@ -16,7 +16,10 @@ struct break_output {
 
 /* Sets o->info; call this before the first hit. 0 or an exit status, line printed. */
 int break_output_begin(struct observe *o, struct break_output *out, const struct code_sites *sites);
-/* s: of the process of the call; returned NULL: returns are not wanted, or the call has not returned. */
+/*
+ * s: of the process of the call; returned NULL: returns are not wanted, or the call has not
+ * returned.
+ */
 void break_output_call(struct observe *o, struct symbols *s, const struct break_call *call,
 		       const struct trapline_hit *returned, const struct signature *signature);
 void break_output_end(struct break_output *out);

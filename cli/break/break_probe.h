@@ -21,7 +21,8 @@ struct break_probe {
 	uint64_t delivered;
 	uint64_t damaged; /* records that no agent writes */
 	char refused_names[200];
-	char why_not[256]; /* where probes are not used, although there is a choice; empty: no choice */
+	/* where probes are not used, although there is a choice; empty: no choice */
+	char why_not[256];
 	bool is_chosen; /* here, and not by --mechanism: what cannot be done is left to uprobes */
 };
 
@@ -45,8 +46,8 @@ int break_probe_hold(struct break_probe *probe, struct session *r);
 void break_probe_decline(struct break_probe *probe);
 
 /*
- * 0, BREAK_PROBE_UNFIT if probes were chosen here, or an exit status, line printed. *out: how many sites of
- * each kind.
+ * 0, BREAK_PROBE_UNFIT if probes were chosen here, or an exit status, line printed. *out: how many
+ * sites of each kind.
  */
 int break_probe_arm(struct break_probe *probe, struct observe *o, const struct code_sites *sites,
 		    const struct trapline_event_opts *opts, struct run_calls_end *out);
@@ -55,7 +56,9 @@ int break_probe_arm(struct break_probe *probe, struct observe *o, const struct c
 int break_probe_poll(struct break_probe *probe, struct observe *o, int timeout_ms,
 		     trapline_callback fn);
 
-/* The instructions are as before when it returns, or the process has ended. The last hits go to fn. */
+/*
+ * The instructions are as before when it returns, or the process has ended. The last hits go to fn.
+ */
 void break_probe_end(struct break_probe *probe, struct observe *o, trapline_callback fn,
 		     struct run_end *end);
 void break_probe_release(struct break_probe *probe);

@@ -15,8 +15,8 @@ int break_result_check(const struct observe_settings *set, struct symbols *s,
 		       const struct signature *signature, const char *function);
 
 /*
- * Is there a result after all? Compilers take away one that no caller uses. Where they may have, the
- * caller must read it in its first instruction behind the call.
+ * Is there a result after all? Compilers take away one that no caller uses. Where they may have,
+ * the caller must read it in its first instruction behind the call.
  */
 bool break_result_is_there(struct symbols *s, const struct signature *signature, uint64_t caller);
 

@@ -95,7 +95,9 @@ static bool names_argument(const char *condition)
 	return false;
 }
 
-/* A parameter's name may mean another thing in each function, and there is one condition for all. */
+/*
+ * A parameter's name may mean another thing in each function, and there is one condition for all.
+ */
 static int make_condition(struct breaking *b)
 {
 	struct condition_names names = { .symbols = b->run.symbols, .has_result = b->run.set.ret };
@@ -471,7 +473,9 @@ static enum trapline_action break_on_hit(const struct trapline_hit *record)
 /* How long the last calls may take to return when as many as the limit have begun. */
 #define PATIENCE_NS 1000000000u
 
-/* With --ret a call counts when it has returned. A call that never returns must not delay the end. */
+/*
+ * With --ret a call counts when it has returned. A call that never returns must not delay the end.
+ */
 static bool all_have_begun(void *arg)
 {
 	struct breaking *b = arg;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* break_run.h - a run whose hits are calls and executed lines: `trapline break`, and `record --break`. */
+/*
+ * break_run.h - a run whose hits are calls and executed lines: `trapline break`, and `record
+ * --break`.
+ */
 #ifndef CLI_BREAK_BREAK_RUN_H
 #define CLI_BREAK_BREAK_RUN_H
 

@@ -204,8 +204,8 @@ static void copy_out(const struct kernel_code *k, const struct code_ring *ring, 
 }
 
 /*
- * The kernel writes PERF_RECORD_LOST with the next record that fits, which may never come. Only a ring
- * that is still full has lost something since it was drained: this side alone empties it.
+ * The kernel writes PERF_RECORD_LOST with the next record that fits, which may never come. Only a
+ * ring that is still full has lost something since it was drained: this side alone empties it.
  */
 static bool note_losses(struct kernel_code *k, struct code_ring *ring, uint64_t fill)
 {

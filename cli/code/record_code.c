@@ -2,9 +2,9 @@
 /*
  * record_code.c - see record_code.h.
  *
- * The library in the command's processes writes its records into a pipe, which a record enters whole
- * or not at all. It does not wait there. This side empties the pipe into the file. When it is killed,
- * the processes continue, and the file is readable up to there.
+ * The library in the command's processes writes its records into a pipe, which a record enters
+ * whole or not at all. It does not wait there. This side empties the pipe into the file. When it is
+ * killed, the processes continue, and the file is readable up to there.
  */
 #include "cli/code/record_code.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_check.c - `trapline check`: which commands work here, what does not, why, and the remedy. With
- * --verbose also the evidence of each feature, and what it costs.
+ * cmd_check.c - `trapline check`: which commands work here, what does not, why, and the remedy.
+ * With --verbose also the evidence of each feature, and what it costs.
  */
 #include "cli/cmd.h"
 #include "cli/message.h"
@@ -48,8 +48,8 @@ static const struct {
 #define WORDS_MAX 5
 
 /*
- * A command works when the features that it needs do, of "A or B" one of the two; each further one adds an
- * ability.
+ * A command works when the features that it needs do, of "A or B" one of the two; each further one
+ * adds an ability.
  */
 static const struct ability {
 	const char *command;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits of
- * either to a file. They share one table of options.
+ * cmd_observe.c - `trapline watch`, `trapline break`, and `trapline record`, which writes the hits
+ * of either to a file. They share one table of options.
  */
 #include "base/clock.h"
 #include "cli/act/then.h"

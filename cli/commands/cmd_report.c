@@ -218,7 +218,10 @@ static int print(const struct settings *set, const char *path, const struct run_
 	return close_output(set, f, print_form(f, set, path, session));
 }
 
-/* JSON lines of trapline race or heap: they are a report already, so the page alone is made of them. */
+/*
+ * JSON lines of trapline race or heap: they are a report already, so the page alone is made of
+ * them.
+ */
 static int print_findings(struct settings *set, const char *path)
 {
 	char why[200];

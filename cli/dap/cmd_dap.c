@@ -46,8 +46,8 @@ const struct opt_syntax dap_syntax = {
 };
 
 /*
- * What is printed by chance must not get between messages: standard output becomes standard error, and
- * children read nothing.
+ * What is printed by chance must not get between messages: standard output becomes standard error,
+ * and children read nothing.
  */
 static int take_streams(int *in, int *out)
 {

@@ -6,8 +6,8 @@
 #include "cli/dap/dap.h"
 
 /*
- * Arms breakpoints in code that have sites. Those that can share an event do where they are many. Each is
- * then verified, or refused with the cause.
+ * Arms breakpoints in code that have sites. Those that can share an event do where they are many.
+ * Each is then verified, or refused with the cause.
  */
 void dap_arm_code(struct dap *d, struct dap_point **point, size_t n);
 void dap_arm_data(struct dap *d, struct dap_point *p);

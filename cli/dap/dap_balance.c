@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap_balance.c - what the kernel counted for each breakpoint, and where it went: taken = delivered +
- * rejected + lost. Breakpoints that share an event share what it lost.
+ * dap_balance.c - what the kernel counted for each breakpoint, and where it went: taken = delivered
+ * + rejected + lost. Breakpoints that share an event share what it lost.
  */
 #include "cli/dap/dap_arm.h"
 #include "cli/dap/dap_hit.h"

@@ -2,8 +2,8 @@
 /*
  * dap_child.c - see dap_child.h.
  *
- * A child has the standard output and error that this process has when it starts. So both are pipes for
- * that moment. This process is one thread, and writes nothing then.
+ * A child has the standard output and error that this process has when it starts. So both are pipes
+ * for that moment. This process is one thread, and writes nothing then.
  */
 #include "cli/dap/dap_child.h"
 
@@ -251,7 +251,10 @@ static void drain(int first, int second)
 	signal(SIGHUP, SIG_IGN);
 	for (int k = 0; k < 2; k++) {
 		fcntl(fd[k], F_SETFL, 0);
-		/* One after the other would block a process that fills the second: it has its own reader. */
+		/*
+		 * One after the other would block a process that fills the second: it has its own
+		 * reader.
+		 */
 		if (k == 0 && fork() == 0)
 			continue;
 		while (read(fd[k], bytes, sizeof(bytes)) > 0)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* dap_child.h - programs whose output goes to the client: the process that was launched, and commands. */
+/*
+ * dap_child.h - programs whose output goes to the client: the process that was launched, and
+ * commands.
+ */
 #ifndef CLI_DAP_DAP_CHILD_H
 #define CLI_DAP_DAP_CHILD_H
 
 #include "cli/dap/dap.h"
 
 /*
- * Between these two, what is started writes to pipes, which the slot reads. NULL: no slot or descriptor
- * is free, with why. After a failed start the slot is closed by dap_child_close().
+ * Between these two, what is started writes to pipes, which the slot reads. NULL: no slot or
+ * descriptor is free, with why. After a failed start the slot is closed by dap_child_close().
  */
 struct dap_child *dap_child_begin(struct dap *d, char *why, size_t n);
 void dap_child_started(struct dap_child *c, pid_t pid, bool is_command);

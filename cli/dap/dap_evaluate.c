@@ -2,8 +2,8 @@
 /*
  * dap_evaluate.c - see dap_evaluate.h.
  *
- * A command of the console is a run of trapline beside the session, on the same process. What it prints goes
- * to the client as it is.
+ * A command of the console is a run of trapline beside the session, on the same process. What it
+ * prints goes to the client as it is.
  */
 #include "cli/dap/dap_evaluate.h"
 
@@ -49,7 +49,10 @@ static void answer(struct dap *d, const json_t *request, const char *text)
 	answer_branch(d, request, text, 0, 0);
 }
 
-/* In place, as a shell splits: blanks part words, quotes keep them together. Returns how many, -1: a quote is open. */
+/*
+ * In place, as a shell splits: blanks part words, quotes keep them together. Returns how many, -1:
+ * a quote is open.
+ */
 static int split(char *text, char **words, int max)
 {
 	int count = 0;

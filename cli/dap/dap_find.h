@@ -8,7 +8,10 @@
 
 #include "cli/dap/dap.h"
 
-/* lines: of the point's source, NULL: it is a function. False: refused, with the cause in the point. */
+/*
+ * lines: of the point's source, NULL: it is a function. False: refused, with the cause in the
+ * point.
+ */
 bool dap_find_code(struct dap *d, struct dap_point *p, struct code_lines *lines);
 bool dap_find_data(struct dap *d, struct dap_point *p);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* dap_frames.c - see dap_frames.h. The length is compared before a byte of the message is kept for. */
+/*
+ * dap_frames.c - see dap_frames.h. The length is compared before a byte of the message is kept for.
+ */
 #include "cli/dap/dap_frames.h"
 
 #include <errno.h>
@@ -42,7 +44,9 @@ static int broken(struct dap_frames *f, const char *why)
 	return -EPROTO;
 }
 
-/* Digits alone, with blanks around them. False: it is another thing, or too large for any message. */
+/*
+ * Digits alone, with blanks around them. False: it is another thing, or too large for any message.
+ */
 static bool read_length(const char *text, size_t n, size_t *out)
 {
 	size_t value = 0;

@@ -2,8 +2,8 @@
 /*
  * dap_frames.h - messages of the Debug Adapter Protocol out of a stream of bytes.
  *
- * A message is JSON behind a header: `Content-Length: N`, an empty line, N bytes. What breaks this form
- * ends the session: where the next message begins is then not known.
+ * A message is JSON behind a header: `Content-Length: N`, an empty line, N bytes. What breaks this
+ * form ends the session: where the next message begins is then not known.
  */
 #ifndef CLI_DAP_DAP_FRAMES_H
 #define CLI_DAP_DAP_FRAMES_H
@@ -26,7 +26,9 @@ struct dap_frames {
 void dap_frames_begin(struct dap_frames *f, size_t max);
 /* 0 or -ENOMEM. */
 int dap_frames_add(struct dap_frames *f, const void *bytes, size_t n);
-/* 1 with *out, an object that the caller releases; 0: more bytes are needed; -EPROTO with f->why. */
+/*
+ * 1 with *out, an object that the caller releases; 0: more bytes are needed; -EPROTO with f->why.
+ */
 int dap_frames_next(struct dap_frames *f, json_t **out);
 void dap_frames_end(struct dap_frames *f);
 

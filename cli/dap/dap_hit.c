@@ -2,8 +2,8 @@
 /*
  * dap_hit.c - see dap_hit.h.
  *
- * A client that gets a hundred thousand lines hangs. So a second has 200 lines, the last ones of which are
- * sums. Names and values are looked up for the lines that are shown only.
+ * A client that gets a hundred thousand lines hangs. So a second has 200 lines, the last ones of
+ * which are sums. Names and values are looked up for the lines that are shown only.
  */
 #include "cli/dap/dap_hit.h"
 

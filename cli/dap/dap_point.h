@@ -6,8 +6,8 @@
 #include "cli/dap/dap.h"
 
 /*
- * A row of a request; an equal one of the old list is that one, which stays as it is. NULL: no memory. path
- * is that of a source, or NULL.
+ * A row of a request; an equal one of the old list is that one, which stays as it is. NULL: no
+ * memory. path is that of a source, or NULL.
  */
 struct dap_point *dap_point_take(struct dap *d, enum dap_kind kind, const char *path,
 				 const json_t *row);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* dap_race.c - see dap_race.h. The command decides what is a race, and which ones belong together. */
+/*
+ * dap_race.c - see dap_race.h. The command decides what is a race, and which ones belong together.
+ */
 #include "cli/dap/dap_race.h"
 
 #include "cli/dap/dap_hit.h"

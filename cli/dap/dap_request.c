@@ -248,7 +248,10 @@ static bool has_number(const char *id)
 	return (id[0] >= '0' && id[0] <= '9') || strstr(id, "0x");
 }
 
-/* A variable of a branch of the tree, an address, or what an address is written as: &name, or a pointer. */
+/*
+ * A variable of a branch of the tree, an address, or what an address is written as: &name, or a
+ * pointer.
+ */
 static bool data_id(struct dap *d, const json_t *arguments, const char *name, char *buf, size_t n)
 {
 	json_int_t branch = json_integer_value(json_object_get(arguments, "variablesReference"));

@@ -197,8 +197,8 @@ struct binding {
 };
 
 /*
- * A parameter, or a local variable of the code around the line. At the entry of a function its local
- * variables do not exist yet. 0; -ENOENT: it is neither; -EINVAL with why; -ENOMEM.
+ * A parameter, or a local variable of the code around the line. At the entry of a function its
+ * local variables do not exist yet. 0; -ENOENT: it is neither; -EINVAL with why; -ENOMEM.
  */
 static int find_local(struct binding *b, const char *name, const struct signature_value **out,
 		      char *why, size_t n)

@@ -2,8 +2,8 @@
 /*
  * dap_template.h - the text of a logpoint: `open {path} of {conn->id}` with the values of a hit.
  *
- * In braces is a parameter, a local variable, a member that it leads to, a global, or one of the words
- * thread, tid, caller, arg0 to arg5. `\{` is a brace.
+ * In braces is a parameter, a local variable, a member that it leads to, a global, or one of the
+ * words thread, tid, caller, arg0 to arg5. `\{` is a brace.
  */
 #ifndef CLI_DAP_DAP_TEMPLATE_H
 #define CLI_DAP_DAP_TEMPLATE_H
@@ -17,14 +17,18 @@
 
 struct dap_template;
 
-/* Takes the text apart. 0, -EINVAL with why, or -ENOMEM. *out is released by dap_template_free(). */
+/*
+ * Takes the text apart. 0, -EINVAL with why, or -ENOMEM. *out is released by dap_template_free().
+ */
 int dap_template_parse(const char *text, struct dap_template **out, char *why, size_t n);
 /* It has a name in braces that is looked up in the code around the site. */
 bool dap_template_has_names(const struct dap_template *t);
 
 /* What the names mean at one site. */
 struct dap_bound;
-/* signature: of the site, NULL: not known; it stays the caller's. 0, -EINVAL with why, or -ENOMEM. */
+/*
+ * signature: of the site, NULL: not known; it stays the caller's. 0, -EINVAL with why, or -ENOMEM.
+ */
 int dap_template_bind(const struct dap_template *t, struct symbols *s, const struct code_site *site,
 		      const struct signature *signature, struct dap_bound **out, char *why,
 		      size_t n);

@@ -2,9 +2,9 @@
 /*
  * cmd_flow.c - `trapline flow`: where do these bytes go?
  *
- * The agent in the process follows them, and writes what it finds into memory that is shared with this
- * command. This command finds the functions that the user named, waits, and explains. The agent ends when
- * it gets the lock that this command holds.
+ * The agent in the process follows them, and writes what it finds into memory that is shared with
+ * this command. This command finds the functions that the user named, waits, and explains. The
+ * agent ends when it gets the lock that this command holds.
  */
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -201,8 +201,8 @@ static int start_flow_command(struct flow_cli *c)
 }
 
 /*
- * A trap in a thread that has SIGTRAP blocked would end the process. Allocators start such threads at any
- * time, so this is done again and again.
+ * A trap in a thread that has SIGTRAP blocked would end the process. Allocators start such threads
+ * at any time, so this is done again and again.
  */
 static void unblock_flow(struct flow_cli *c)
 {

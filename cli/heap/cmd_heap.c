@@ -2,8 +2,9 @@
 /*
  * cmd_heap.c - `trapline heap`: heap errors of a program, caught in the act.
  *
- * The object that is preloaded gives some blocks guards, and writes errors into memory that the processes
- * share with this command. This command starts the program, reads them, and explains them.
+ * The object that is preloaded gives some blocks guards, and writes errors into memory that the
+ * processes share with this command. This command starts the program, reads them, and explains
+ * them.
  */
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -166,7 +167,10 @@ static void tell_errors(struct heap_cli *c)
 	death_log_look(&c->deaths, c->has_color, c->set.json ? NULL : c->out.f);
 }
 
-/* On a terminal; elsewhere nothing is printed. A program that was started has the terminal for itself. */
+/*
+ * On a terminal; elsewhere nothing is printed. A program that was started has the terminal for
+ * itself.
+ */
 static void show_samples(struct heap_cli *c)
 {
 	uint64_t now = clock_now_ns();

@@ -48,8 +48,8 @@ static void block_signals(struct heap_attach *attach, pid_t pid)
 }
 
 /*
- * A thread that has it blocked dies of an access that without us only reads a freed block. It does not
- * notice that it has not: what the program asks for from now on comes through the detector.
+ * A thread that has it blocked dies of an access that without us only reads a freed block. It does
+ * not notice that it has not: what the program asks for from now on comes through the detector.
  */
 static int unblock_segv(struct heap_attach *attach, pid_t pid)
 {

@@ -422,7 +422,10 @@ static int inject_into(struct injection *in, struct held_thread *t, int object)
 
 	if (err)
 		return err;
-	/* A second thread has to wait for a CPU as often again, and the call that this one is in gets late. */
+	/*
+	 * A second thread has to wait for a CPU as often again, and the call that this one is in
+	 * gets late.
+	 */
 	if (clock_now_ns() - begin_ns > STARVED_NS) {
 		is_own = false;
 		err = load_and_find(in, t, object, &entry);

@@ -26,17 +26,20 @@ struct inject_shared {
 	int (*take)(void *arg, int fd);
 	void *arg;
 	/*
-	 * A second file that the target gets, with the bytes of object_fd, and that cannot be changed
-	 * any more. object_name is its name there, or NULL.
+	 * A second file that the target gets, with the bytes of object_fd, and that cannot be
+	 * changed any more. object_name is its name there, or NULL.
 	 */
 	const char *object_name;
 	int object_fd;
 	/*
-	 * The function, and all threads that begin in it, have a descriptor table of their own: no other thread
-	 * of the target uses a descriptor of theirs.
+	 * The function, and all threads that begin in it, have a descriptor table of their own: no
+	 * other thread of the target uses a descriptor of theirs.
 	 */
 	bool has_own_files;
-	/* The argument of a second call if the first returned 0: in the stopped thread itself. NULL: none. */
+	/*
+	 * The argument of a second call if the first returned 0: in the stopped thread itself.
+	 * NULL: none.
+	 */
 	const char *then;
 };
 
@@ -51,7 +54,10 @@ struct inject_shared {
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
 	   const struct inject_shared *shared, int *result, char *why, size_t why_size);
 
-/* What is known beforehand of why inject() would fail: 0, or -errno with the reason. Nothing is touched. */
+/*
+ * What is known beforehand of why inject() would fail: 0, or -errno with the reason. Nothing is
+ * touched.
+ */
 int inject_check(pid_t pid, char *why, size_t why_size);
 
 /*
@@ -67,20 +73,24 @@ struct inject_masked {
 };
 
 /*
- * These functions are about another signal than SIGTRAP from now on. marker: blocked where it is unblocked, as the
- * agent in the process has it (base/marker.h); 0: none.
+ * These functions are about another signal than SIGTRAP from now on. marker: blocked where it is
+ * unblocked, as the agent in the process has it (base/marker.h); 0: none.
  */
 void inject_mask_of(int signal, int marker);
-/* Before a thread gets a marker: the masks that have it are the program's own. inject_find_blocked() does it, too. */
+/*
+ * Before a thread gets a marker: the masks that have it are the program's own.
+ * inject_find_blocked() does it, too.
+ */
 void inject_note_markers(pid_t pid);
 /*
- * The threads that have SIGTRAP blocked for long, without a marker except those in a signal handler; it takes 20 ms if
- * one has it blocked at all. threads has room for max. Returns how many.
+ * The threads that have SIGTRAP blocked for long, without a marker except those in a signal
+ * handler; it takes 20 ms if one has it blocked at all. threads has room for max. Returns how many.
  */
 size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max);
 /*
- * Unblocks SIGTRAP in these threads, unless they have changed their mask since. Returns how many, which
- * are the first of threads then. A thread that does not stop at once, or is traced, keeps its mask.
+ * Unblocks SIGTRAP in these threads, unless they have changed their mask since. Returns how many,
+ * which are the first of threads then. A thread that does not stop at once, or is traced, keeps its
+ * mask.
  */
 size_t inject_unblock_trap(pid_t pid, struct inject_masked *threads, size_t count);
 /*

@@ -154,10 +154,11 @@ bool call_stack(pid_t pid, pid_t tid, uint64_t *sp)
 }
 
 /*
- * When a thread ran last, by a clock of the CPU that it belongs to; for a thread that sleeps, when it fell
- * asleep. A thread may still be in the queue of its CPU when it sleeps (Linux 6.12: DELAY_DEQUEUE), and
- * move to another CPU then. That resets its first mark, until it runs. The second is set as the thread
- * leaves the queue, some milliseconds later (Linux: migrate_task_rq_fair(), update_load_avg()).
+ * When a thread ran last, by a clock of the CPU that it belongs to; for a thread that sleeps, when
+ * it fell asleep. A thread may still be in the queue of its CPU when it sleeps (Linux 6.12:
+ * DELAY_DEQUEUE), and move to another CPU then. That resets its first mark, until it runs. The
+ * second is set as the thread leaves the queue, some milliseconds later (Linux:
+ * migrate_task_rq_fair(), update_load_avg()).
  */
 struct last_run {
 	const char *mark; /* NULL: not known */
@@ -281,8 +282,8 @@ static bool call_is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
 }
 
 /*
- * A thread that was resumed has no CPU for a while on a busy machine. false: it is elsewhere by now, or
- * is still on its way.
+ * A thread that was resumed has no CPU for a while on a busy machine. false: it is elsewhere by
+ * now, or is still on its way.
  */
 static bool wait_until_it_is_in(pid_t pid, pid_t tid, const struct call_timeout *t)
 {

@@ -2,8 +2,8 @@
 /*
  * inject_handler.c - whether a thread has signals blocked because it is in a handler.
  *
- * The kernel puts a frame on the stack before it calls a handler. Its first word leads to code that makes
- * rt_sigreturn(2), and the mask that the thread gets back is in it.
+ * The kernel puts a frame on the stack before it calls a handler. Its first word leads to code that
+ * makes rt_sigreturn(2), and the mask that the thread gets back is in it.
  */
 #include "cli/inject/inject_handler.h"
 #include "cli/inject/inject_call.h"

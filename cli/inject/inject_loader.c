@@ -93,7 +93,10 @@ static void unmap_code(struct loader *l)
 	l->mapped = 0;
 }
 
-/* The new thread is stopped too, before its first instruction, as ptrace(2) has it. Its number or -errno. */
+/*
+ * The new thread is stopped too, before its first instruction, as ptrace(2) has it. Its number or
+ * -errno.
+ */
 static long make_thread(struct loader *l, uint64_t word)
 {
 	const uint64_t args[6] = { FLAGS, 0, word, word };
@@ -127,8 +130,8 @@ static int take_thread(struct loader *l, pid_t tid)
 }
 
 /*
- * None of the program's files is in it, which would stay open. libc writes messages to the first three: what is there
- * takes no bytes.
+ * None of the program's files is in it, which would stay open. libc writes messages to the first
+ * three: what is there takes no bytes.
  */
 static int own_table(struct loader *l)
 {

@@ -24,7 +24,10 @@ struct loader {
 
 /* From a stopped thread. 0 or -errno; then the thread itself makes the calls. */
 int loader_begin(struct loader *l, struct held_thread *t);
-/* It ends, and the thread can make calls again. A lost one ends by itself, and the thread is lost with it. */
+/*
+ * It ends, and the thread can make calls again. A lost one ends by itself, and the thread is lost
+ * with it.
+ */
 void loader_end(struct loader *l);
 
 #endif

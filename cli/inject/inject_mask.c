@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* inject_mask.c - SIGTRAP, or another signal, in the signal masks of a running process: see inject.h. */
+/*
+ * inject_mask.c - SIGTRAP, or another signal, in the signal masks of a running process: see
+ * inject.h.
+ */
 #include "cli/inject/inject.h"
 #include "cli/inject/inject_handler.h"
 #include "cli/inject/inject_thread.h"
@@ -196,7 +199,9 @@ void inject_note_markers(pid_t pid)
 
 /* ---- finding and unblocking ---- */
 
-/* It runs, so that it is stopped for the look. One that cannot be stopped is not unblocked either. */
+/*
+ * It runs, so that it is stopped for the look. One that cannot be stopped is not unblocked either.
+ */
 static int look_while_held(pid_t pid, pid_t tid)
 {
 	static struct held_thread t;
@@ -226,7 +231,10 @@ static void drop_in_handlers(void *arg)
 	}
 }
 
-/* With a marker, a thread that was unblocked in its handler is seen to have returned: it has no marker then. */
+/*
+ * With a marker, a thread that was unblocked in its handler is seen to have returned: it has no
+ * marker then.
+ */
 size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 {
 	struct masking m = { pid, threads, 0, 0 };
@@ -239,7 +247,10 @@ size_t inject_find_blocked(pid_t pid, struct inject_masked *threads, size_t max)
 	return m.count_done;
 }
 
-/* A thread inside read(2) and its like is not stopped there, and one inside sigtimedwait(2) has another mask. */
+/*
+ * A thread inside read(2) and its like is not stopped there, and one inside sigtimedwait(2) has
+ * another mask.
+ */
 static int open_soon(pid_t pid, const struct inject_masked *t)
 {
 	const struct timespec pause = { 0, LOOK_NS };
@@ -287,7 +298,10 @@ static bool has_one_on_its_way(pid_t pid, pid_t tid)
 	return read_mask(pid, tid, "SigPnd", &pending) && pending & masked_bit;
 }
 
-/* libc blocks all for a moment, with the two signals that it lets no program block, and then has what it had. */
+/*
+ * libc blocks all for a moment, with the two signals that it lets no program block, and then has
+ * what it had.
+ */
 static bool is_passing(uint64_t mask)
 {
 	return (mask & OF_LIBC) == OF_LIBC;
@@ -331,8 +345,8 @@ static uint64_t without_marker(const struct masking *m, const struct inject_mask
 }
 
 /*
- * 1: it is to have *to. 0: it has the mask that the program believes, also if the program has changed it. -EAGAIN: not
- * yet, since it is in a handler, or in libc.
+ * 1: it is to have *to. 0: it has the mask that the program believes, also if the program has
+ * changed it. -EAGAIN: not yet, since it is in a handler, or in libc.
  */
 static int mask_to_be(const struct masking *m, const struct inject_masked *known, uint64_t mask,
 		      uint64_t *to)

@@ -159,7 +159,9 @@ struct xstate_words {
 	uint32_t size;
 };
 
-/* The kernel's numbers for "begin this call again", in rax of a thread that was stopped inside one. */
+/*
+ * The kernel's numbers for "begin this call again", in rax of a thread that was stopped inside one.
+ */
 #define RESTART_FIRST 512
 #define RESTART_LAST 516
 
@@ -500,8 +502,8 @@ static uint64_t find_bytes(const uint8_t *code, size_t n, const void *wanted, si
 }
 
 /*
- * Any store of rax, without or with an offset of one byte, for which the code has a pop too. The byte
- * after the opcode has the register: 4 and 5 have other meanings, and 0 is rax itself.
+ * Any store of rax, without or with an offset of one byte, for which the code has a pop too. The
+ * byte after the opcode has the register: 4 and 5 have other meanings, and 0 is rax itself.
  */
 static void find_store(const uint8_t *code, size_t n, uint64_t start, struct return_gadgets *out)
 {

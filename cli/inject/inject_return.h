@@ -18,8 +18,8 @@
 struct held_thread;
 
 /*
- * The added code and the frame. The mapping stays in the target, since no thread could unmap the code
- * that it returns by.
+ * The added code and the frame. The mapping stays in the target, since no thread could unmap the
+ * code that it returns by.
  */
 #define RETURN_BYTES 20480
 
@@ -46,8 +46,8 @@ struct return_gadgets {
 bool return_find_gadgets(pid_t pid, int memory_fd, uint64_t address, struct return_gadgets *out);
 
 /*
- * Finds what an earlier attach has left for this one: then t->mapped is set. Not while another trapline
- * is in the process.
+ * Finds what an earlier attach has left for this one: then t->mapped is set. Not while another
+ * trapline is in the process.
  */
 bool return_find_free(struct held_thread *t);
 /* The thread does not need it: its own registers are set. */
@@ -55,7 +55,10 @@ void return_free(const struct held_thread *t);
 /* Fills what was mapped at t->mapped. 0 or -errno. */
 int return_write(const struct held_thread *t);
 
-/* The result of a call that has done nothing, and that the kernel is to begin again: no program sees it. */
+/*
+ * The result of a call that has done nothing, and that the kernel is to begin again: no program
+ * sees it.
+ */
 bool return_is_restart(long result);
 
 /* As the kernel does for a call that begins again; false: regs are not those of one. */
@@ -77,8 +80,8 @@ bool return_is_stack(pid_t pid, uint64_t rsp, uint64_t lowest);
  */
 bool return_has_way_back(const struct held_thread *t);
 /*
- * That way back goes through a call that the kernel continues. It waits there, perhaps for long, so the
- * thread needs its signals, which are not to be blocked.
+ * That way back goes through a call that the kernel continues. It waits there, perhaps for long, so
+ * the thread needs its signals, which are not to be blocked.
  */
 bool return_needs_signals(const struct held_thread *t);
 void return_on_own_stack(const struct held_thread *t, struct user_regs_struct *regs);
@@ -93,8 +96,8 @@ bool return_is_reached(const struct held_thread *t, const struct user_regs_struc
 bool return_is_code(int memory_fd, uint64_t address);
 
 /*
- * Registers of a thread that a killed trapline has left in a call that the kernel continues: they become
- * those that it returns to.
+ * Registers of a thread that a killed trapline has left in a call that the kernel continues: they
+ * become those that it returns to.
  */
 void return_look_through(int memory_fd, const struct return_gadgets *gadgets,
 			 struct user_regs_struct *regs);

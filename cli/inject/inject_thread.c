@@ -253,10 +253,7 @@ int held_begin(struct held_thread *t, pid_t pid, pid_t tid, int memory_fd)
 	return err;
 }
 
-/*
- * Raised by the instruction that it ran, which is Trapline's: another program was executed since it
- * was found.
- */
+/* Raised by an instruction of Trapline: another program was executed since it was found. */
 static bool is_fault(const struct held_thread *t, int number)
 {
 	siginfo_t info;
@@ -352,10 +349,7 @@ static long syscall_once(struct held_thread *t, long number, const uint64_t args
 	return run_syscall(t, &regs, number, args);
 }
 
-/*
- * A stop or a signal of the program that comes in the meantime sends the thread back, clone(2)
- * above all.
- */
+/* A stop or a signal of the program in the meantime sends the thread back, clone(2) above all. */
 long held_syscall(struct held_thread *t, long number, const uint64_t args[6])
 {
 	long result = -EAGAIN;

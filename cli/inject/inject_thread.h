@@ -51,8 +51,8 @@ struct held_thread {
  */
 void held_run(void (*act)(void *arg), void *arg);
 /*
- * Another command is in the process: waits until it has left. false: none was, or the whole wait of this
- * run is used up, since the process can hold the lock as well.
+ * Another command is in the process: waits until it has left. false: none was, or the whole wait of
+ * this run is used up, since the process can hold the lock as well.
  */
 bool held_wait_for_others(int memory_fd);
 /*
@@ -81,7 +81,10 @@ long held_syscall(struct held_thread *t, long number, const uint64_t args[6]);
 /* Maps n bytes in the process. Their address, or -errno. */
 long held_map(struct held_thread *t, size_t n, int protection);
 
-/* held_syscall() of clone(2), with these registers: the new thread is stopped before its first instruction. */
+/*
+ * held_syscall() of clone(2), with these registers: the new thread is stopped before its first
+ * instruction.
+ */
 long held_clone(struct held_thread *t, struct user_regs_struct *regs, const uint64_t args[6]);
 /* Takes that thread, whose way back begins at exit_at. 0 or -errno. */
 int held_take_new(struct held_thread *t, uint64_t exit_at);
@@ -91,8 +94,8 @@ void held_end_new(struct held_thread *t);
 void held_let_go(struct held_thread *t);
 
 /*
- * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax.
- * -EINTR: trapline was so late after an earlier call that the thread continued by itself, or a signal of
+ * Calls a function in the thread, on a separate stack. 0 or -errno; *result is its rax. -EINTR:
+ * trapline was so late after an earlier call that the thread continued by itself, or a signal of
  * the program came before anything was done.
  */
 int held_call(struct held_thread *t, uint64_t function, const uint64_t args[4], uint64_t *result);

@@ -27,7 +27,10 @@ void words_of_loader(const char *text, const char *path, char *out, size_t n)
 
 	if (!strncmp(text, path, skipped) && !strncmp(text + skipped, ": ", 2))
 		text += skipped + 2;
-	/* Two commands that load it at the same moment load it twice, and the room for that is small. */
+	/*
+	 * Two commands that load it at the same moment load it twice, and the room for that is
+	 * small.
+	 */
 	if (strstr(text, "static TLS"))
 		remedy = "; try again if another trapline attached";
 	else if (strstr(text, "cannot open shared object file"))

@@ -36,7 +36,10 @@ __attribute__((format(printf, 3, 4))) int injection_refuse(struct injection *in,
 int injection_refuse_tracing(struct injection *in, int err);
 int injection_refuse_filter(struct injection *in);
 
-/* inject_hold.c: stops a thread where the call is safe; the others are resumed at once. 0 or -errno. */
+/*
+ * inject_hold.c: stops a thread where the call is safe; the others are resumed at once. 0 or
+ * -errno.
+ */
 int injection_hold(struct injection *in, struct held_thread *t);
 
 #endif

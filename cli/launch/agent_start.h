@@ -41,7 +41,10 @@ bool agent_is_there(void);
 /* The path of a file in the folder of the agent. 0 or -1. */
 int agent_beside(const char *name, char *path, size_t n);
 
-/* In this process's environment: the loader of glibc loads that file into programs, and no other one tries. */
+/*
+ * In this process's environment: the loader of glibc loads that file into programs, and no other
+ * one tries.
+ */
 void agent_preload(const char *path);
 
 /*
@@ -51,8 +54,8 @@ void agent_preload(const char *path);
 int agent_command_check(const char *command, char *const *argv);
 
 /*
- * Starts a command, with an option for the agent, which finds the region by it. 0 and *pid, or an exit status, line
- * printed.
+ * Starts a command, with an option for the agent, which finds the region by it. 0 and *pid, or an
+ * exit status, line printed.
  */
 int agent_command_start(const char *command, char *const *argv, const char *option,
 			const struct agent_region *region, pid_t *pid);
@@ -62,8 +65,8 @@ int agent_object_start(const char *command, char *const *argv, const char *objec
 		       const char *option, const struct agent_region *region, pid_t *pid);
 
 /*
- * Memory to share with a running process. Its first bytes are copied there. The data then is that of
- * the process; the head is not, since the process could write it.
+ * Memory to share with a running process. Its first bytes are copied there. The data then is that
+ * of the process; the head is not, since the process could write it.
  */
 struct agent_share {
 	void *region;
@@ -91,8 +94,8 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 		      const struct agent_share *share, int *result);
 
 /*
- * agent_call() ends when *signal is set, and where for_ns is not 0 also after that time with as much more
- * as an attach takes on a busy machine.
+ * agent_call() ends when *signal is set, and where for_ns is not 0 also after that time with as
+ * much more as an attach takes on a busy machine.
  */
 void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, uint64_t for_ns);
 
@@ -103,8 +106,8 @@ void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, 
 void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns);
 
 /*
- * Calls the agent that is there, to end what it does. 0, or -errno after at most some seconds with the
- * reason in why, as one line; prints nothing.
+ * Calls the agent that is there, to end what it does. 0, or -errno after at most some seconds with
+ * the reason in why, as one line; prints nothing.
  */
 int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size);
 

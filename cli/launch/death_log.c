@@ -169,8 +169,8 @@ static void leave_copy(const struct death_record *r, struct symbols *symbols, ui
 }
 
 /*
- * The thread jumped to where no code is, as by a pointer that is null: what it returns to is on top of the stack, if
- * it was a call.
+ * The thread jumped to where no code is, as by a pointer that is null: what it returns to is on top
+ * of the stack, if it was a call.
  */
 static size_t unwind_jump(const struct death_record *r, struct symbols *symbols,
 			  const uint64_t *before, uint64_t *ips)
@@ -449,7 +449,9 @@ static void note_end(const struct death_log *log, const struct death_end *end,
 		 sender);
 }
 
-/* One line for a signal that ended the process on request; JSON has it as a death without a stack. */
+/*
+ * One line for a signal that ended the process on request; JSON has it as a death without a stack.
+ */
 static void tell_end(const struct death_log *log, const struct death_end *end, int signal)
 {
 	const struct death_entry *e = entry_of(log, end->pid, signal);

@@ -54,7 +54,10 @@ void death_log_attach(struct death_log *log, pid_t pid);
 /* Takes in what has happened. f: faults that are new are printed there as text; NULL: they wait. */
 void death_log_look(struct death_log *log, bool has_color, FILE *f);
 
-/* A process that descends from the command, which has ended, and runs still; 0: none, or it is not known. */
+/*
+ * A process that descends from the command, which has ended, and runs still; 0: none, or it is not
+ * known.
+ */
 pid_t death_log_left_behind(struct death_log *log);
 /* The fault that a process died of, and when: now if the kernel had no record of it. 0: none. */
 int death_log_fault(const struct death_log *log, pid_t pid, int status, uint64_t *time_ns);
@@ -76,8 +79,8 @@ struct death_end {
 };
 
 /*
- * At the end of the process: what is not printed yet, and a line that a signal ended it. Without that line a
- * summary reads as if it had ended well.
+ * At the end of the process: what is not printed yet, and a line that a signal ended it. Without
+ * that line a summary reads as if it had ended well.
  */
 void death_log_end(struct death_log *log, const struct death_end *end);
 

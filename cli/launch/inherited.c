@@ -45,8 +45,9 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * A number below 3 that is free would be the next file's that is opened: what is printed would get into
- * that file. Reads and writes of an O_PATH descriptor fail with EBADF, as they would without it.
+ * A number below 3 that is free would be the next file's that is opened: what is printed would get
+ * into that file. Reads and writes of an O_PATH descriptor fail with EBADF, as they would without
+ * it.
  */
 static void fill_standard(void)
 {
@@ -106,7 +107,10 @@ static void close_at_exec(unsigned int first, unsigned int last)
 		syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC);
 }
 
-/* In the child, before exec: all others are closed by it, and signals and the limit are as they were. */
+/*
+ * In the child, before exec: all others are closed by it, and signals and the limit are as they
+ * were.
+ */
 static void inherited_only(void)
 {
 	unsigned int first = 3; /* these are the child's own choice */

@@ -2,8 +2,8 @@
 /*
  * mapped_names.h - names of processes that may have ended, from the files that they had mapped.
  *
- * A file is opened as soon as its mapping is known, since a test of configure removes the program at once. What
- * several processes have mapped is read once.
+ * A file is opened as soon as its mapping is known, since a test of configure removes the program
+ * at once. What several processes have mapped is read once.
  */
 #ifndef CLI_LAUNCH_MAPPED_NAMES_H
 #define CLI_LAUNCH_MAPPED_NAMES_H
@@ -31,8 +31,8 @@ struct mapped_names {
 /* Opens what was mapped since the last call. */
 void mapped_names_keep(struct mapped_names *n, const struct mappings *m);
 /*
- * Closed before mapped_names_close(). NULL: no memory, no room, or what the process had mapped is not known for
- * sure.
+ * Closed before mapped_names_close(). NULL: no memory, no room, or what the process had mapped is
+ * not known for sure.
  */
 struct symbols *mapped_names_open(struct mapped_names *n, const struct mapped_process *p);
 void mapped_names_close(struct mapped_names *n);

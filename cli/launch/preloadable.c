@@ -86,7 +86,10 @@ static bool is_sanitizer(const char *library)
 	return false;
 }
 
-/* In the names that the program has for its libraries, whether it is one of these or the program's own part. */
+/*
+ * In the names that the program has for its libraries, whether it is one of these or the program's
+ * own part.
+ */
 static bool has_start(const char *strings, size_t bytes)
 {
 	static const char *const starts[] = { "__asan_init", "__tsan_init", "__msan_init",

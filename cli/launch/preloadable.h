@@ -7,8 +7,8 @@
 const char *preloadable_problem(const char *path);
 
 /*
- * The same of the program that runs, if path is a script; and only what the loader would fail on or the program
- * would end by. NULL: the program starts.
+ * The same of the program that runs, if path is a script; and only what the loader would fail on or
+ * the program would end by. NULL: the program starts.
  */
 const char *preloadable_hindrance(const char *path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process_room.c - whether a process with a limit of its address space, of what it locks in memory, or of its
- * descriptors has room for a tool.
+ * process_room.c - whether a process with a limit of its address space, of what it locks in memory,
+ * or of its descriptors has room for a tool.
  *
  * Memory without a page counts, too. Without the question a tool fails halfway, and what it has
  * mapped by then takes the room from the program, whose next malloc(3) fails. In a process that

@@ -77,7 +77,9 @@ static struct program read_program(const char *path)
 
 	if (fd < 0)
 		return p;
-	/* A 32-bit file may be shorter than this header; its class is in the part that both have. */
+	/*
+	 * A 32-bit file may be shorter than this header; its class is in the part that both have.
+	 */
 	bool is_elf = read(fd, &ehdr, sizeof(ehdr)) >= EI_NIDENT &&
 		      !memcmp(ehdr.e_ident, ELFMAG, SELFMAG);
 	p.is_32_bit = is_elf && ehdr.e_ident[EI_CLASS] == ELFCLASS32;

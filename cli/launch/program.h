@@ -30,11 +30,17 @@ bool program_is_secure(const char *path);
 bool program_status(pid_t pid, pid_t tid, const char *field, char *text, size_t n);
 /* The process that traces the thread; 0: none does, or the thread does not exist. */
 pid_t program_tracer(pid_t pid, pid_t tid);
-/* A number of /proc/PID/task/TID/stat, by its field in proc(5), 4 or a later one; false: it does not exist. */
+/*
+ * A number of /proc/PID/task/TID/stat, by its field in proc(5), 4 or a later one; false: it does
+ * not exist.
+ */
 bool program_stat(pid_t pid, pid_t tid, int field, int64_t *out);
 /* The letter of proc(5): 'R' runs or waits for a CPU. 0: it does not exist. */
 char program_thread_state(pid_t pid, pid_t tid);
-/* It is a thread of an agent (base/own_thread_name.h), which blocks all signals, and does nothing of the program. */
+/*
+ * It is a thread of an agent (base/own_thread_name.h), which blocks all signals, and does nothing
+ * of the program.
+ */
 bool program_has_our_thread(pid_t pid, pid_t tid);
 
 /*
@@ -58,28 +64,42 @@ enum program_state {
 	PROGRAM_IS_MISSING, /* no process has this id */
 	PROGRAM_IS_KERNEL,  /* a kernel thread, which has no program */
 	PROGRAM_HAS_ENDED,  /* a zombie: it waits for its parent */
-	PROGRAM_LOST_FIRST, /* its first thread has ended, and /proc has its memory by that one only */
+	/* its first thread has ended, and /proc has its memory by that one only */
+	PROGRAM_LOST_FIRST,
 	PROGRAM_IS_32_BIT,
 };
 enum program_state program_state(pid_t pid);
-/* Does valgrind run it? Then it executes a translation of its code, and its threads are valgrind's. */
+/*
+ * Does valgrind run it? Then it executes a translation of its code, and its threads are valgrind's.
+ */
 bool program_is_translated(pid_t pid);
 #define PROGRAM_TRANSLATED_REMEDY \
 	"it runs under valgrind, which executes a translation of its code; start it without valgrind"
 /* The root of this command, which reads /proc. */
 #define PROGRAM_FILES_REMEDY \
 	"this command cannot open more files; raise its limit of descriptors (ulimit -n)"
-/* Why no code can be loaded into a process, and the number for that; NULL: nothing speaks against it. */
+/*
+ * Why no code can be loaded into a process, and the number for that; NULL: nothing speaks against
+ * it.
+ */
 const char *program_why_not(pid_t pid, int *err);
 /* It is gone, or a zombie. */
 bool program_has_ended(pid_t pid);
 
-/* The thread that /proc has the memory and the program by: pid, or another if that one has ended. */
+/*
+ * The thread that /proc has the memory and the program by: pid, or another if that one has ended.
+ */
 pid_t program_reader(pid_t pid);
 
-/* The memory of the program as it is now: after it has ended or called exec, it reads as empty. -1: none. */
+/*
+ * The memory of the program as it is now: after it has ended or called exec, it reads as empty. -1:
+ * none.
+ */
 int program_open_memory(pid_t pid);
-/* Has the program at the other end of such a descriptor ended? address was mapped when it was opened. */
+/*
+ * Has the program at the other end of such a descriptor ended? address was mapped when it was
+ * opened.
+ */
 bool program_is_gone(int memory_fd, uint64_t address);
 /* By SIGSTOP, SIGTSTP or a debugger: none of its threads runs. */
 bool program_is_stopped(pid_t pid);

@@ -12,8 +12,9 @@
 #include <sys/types.h>
 
 /*
- * A hash of the files that a process maps: their devices, numbers, sizes and times of change. A file that was
- * written between the two is another one. 0: not known, because a file is not at its path any more.
+ * A hash of the files that a process maps: their devices, numbers, sizes and times of change. A
+ * file that was written between the two is another one. 0: not known, because a file is not at its
+ * path any more.
  */
 uint64_t program_files_key(pid_t pid);
 

@@ -13,8 +13,8 @@
 int start_command(const char *name, char **command, pid_t *pid);
 void start_go(pid_t pid);
 /*
- * Runs a process that is stopped in its exec to the entry point of its program. 0 or -errno; -ECHILD: it has
- * ended, with *status.
+ * Runs a process that is stopped in its exec to the entry point of its program. 0 or -errno;
+ * -ECHILD: it has ended, with *status.
  */
 int start_run_to_entry(pid_t pid, int *status);
 void start_kill(pid_t pid);
@@ -23,7 +23,9 @@ void start_kill(pid_t pid);
  * Commands that are started from now on have the same addresses and guards in each run.
  */
 void start_alike(void);
-/* Commands that start from now on may be traced by this process too, where only parents may trace. */
+/*
+ * Commands that start from now on may be traced by this process too, where only parents may trace.
+ */
 void start_permit(pid_t tracer);
 /* Ends the tracing and leaves the command stopped by SIGSTOP. 0 or -errno. */
 int start_go_stopped(pid_t pid);

@@ -204,7 +204,9 @@ static int run_search(bool (*is_wanted)(pid_t pid, void *arg), void *arg, pid_t 
 		if (tid < 0)
 			return -errno;
 		int event = note_status(tid, status);
-		/* What cannot be run to its entry point, such as a 32-bit program, is not the one. */
+		/*
+		 * What cannot be run to its entry point, such as a 32-bit program, is not the one.
+		 */
 		int err = event == PTRACE_EVENT_EXEC ? start_run_to_entry(tid, &status) : -ENOEXEC;
 		if (!err && is_the_one(tid, is_wanted, arg)) {
 			*found = tid;

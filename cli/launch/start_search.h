@@ -2,9 +2,9 @@
 /*
  * start_search.h - a program that a started command runs, such as one behind sh -c or make.
  *
- * The command and all that it starts is traced until a program is found, which is then stopped at its
- * entry point. The rest is stopped too, so that nothing is missed while events are armed. If trapline
- * dies before start_search_end(), the kernel kills them all.
+ * The command and all that it starts is traced until a program is found, which is then stopped at
+ * its entry point. The rest is stopped too, so that nothing is missed while events are armed. If
+ * trapline dies before start_search_end(), the kernel kills them all.
  */
 #ifndef CLI_LAUNCH_START_SEARCH_H
 #define CLI_LAUNCH_START_SEARCH_H
@@ -23,8 +23,9 @@ int start_search(pid_t root, bool (*is_wanted)(pid_t pid, void *arg), void *arg,
 bool start_search_has_ended(int *status);
 
 /*
- * Resumes all of them but the one that was found; or kills them. It may be called without a search. One
- * that waits in vfork() for its child cannot be resumed before that: start_search_has_ended() does it.
+ * Resumes all of them but the one that was found; or kills them. It may be called without a search.
+ * One that waits in vfork() for its child cannot be resumed before that: start_search_has_ended()
+ * does it.
  */
 void start_search_end(bool is_killed);
 

@@ -207,7 +207,10 @@ static int wait_until_left(const char *command, pid_t pid)
 	return CLI_OK;
 }
 
-/* A command that is ending is waited for. Errors other than a lock that is taken have the attach's words. */
+/*
+ * A command that is ending is waited for. Errors other than a lock that is taken have the attach's
+ * words.
+ */
 static bool is_taken(int fd)
 {
 	const struct timespec step = { 0, STEP_NS };

@@ -36,8 +36,8 @@ struct uncovered {
 };
 
 /*
- * Inspects the descendants of this process; what ended before is missed. Daemons are among them, if it is
- * a subreaper (prctl(2)).
+ * Inspects the descendants of this process; what ended before is missed. Daemons are among them, if
+ * it is a subreaper (prctl(2)).
  */
 void uncovered_inspect(struct uncovered *u);
 

@@ -18,9 +18,9 @@ enum cost_kind {
 };
 
 /*
- * Forks a child that arms an event on itself with these settings, and hits it many times. Returns the
- * median in ns, or a negative number if it could not be measured. The child has a deadline, so that
- * a summary does not wait for it.
+ * Forks a child that arms an event on itself with these settings, and hits it many times. Returns
+ * the median in ns, or a negative number if it could not be measured. The child has a deadline, so
+ * that a summary does not wait for it.
  */
 double cost_ns(const struct observe_settings *set, enum cost_kind kind);
 

@@ -53,7 +53,10 @@ static void step(struct trapline_memory *m, uint64_t bytes)
 		m->base += bytes;
 }
 
-/* m becomes what the pointer at an offset of the value leads to. False: it is not known where that is. */
+/*
+ * m becomes what the pointer at an offset of the value leads to. False: it is not known where that
+ * is.
+ */
 static bool follow(const struct root *r, uint64_t offset, struct trapline_memory *m)
 {
 	const struct signature_value *v = r->in_registers;

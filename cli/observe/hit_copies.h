@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hit_copies.h - which memory the text of a value needs from the hit: the value itself, if it is in memory, and
- * the text and elements that it leads to.
+ * hit_copies.h - which memory the text of a value needs from the hit: the value itself, if it is in
+ * memory, and the text and elements that it leads to.
  *
  * What does not fit is read later, and marked.
  */

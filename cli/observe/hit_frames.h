@@ -11,8 +11,8 @@
 void hit_place(struct symbols *s, uint64_t ip, bool after, struct place *out);
 
 /*
- * The frames of return addresses, innermost first; out has room for RUN_FRAMES_MAX. after: the first
- * address is a return address too, or the end of the instruction that is meant.
+ * The frames of return addresses, innermost first; out has room for RUN_FRAMES_MAX. after: the
+ * first address is a return address too, or the end of the instruction that is meant.
  */
 size_t frames_of(struct symbols *s, const uint64_t *ips, size_t n, bool after,
 		 struct run_frame *out);

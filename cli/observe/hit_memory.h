@@ -8,8 +8,8 @@
 #include <trapline/trapline.h>
 
 /*
- * From the copies; else (hit NULL too) as it is now, and *is_later becomes true. 0, or -EFAULT: it cannot be read, or was below
- * the stack pointer, where other functions have been since.
+ * From the copies; else (hit NULL too) as it is now, and *is_later becomes true. 0, or -EFAULT: it
+ * cannot be read, or was below the stack pointer, where other functions have been since.
  */
 int hit_memory_read(struct symbols *s, const struct trapline_hit *hit, uint64_t address, void *to,
 		    size_t n, bool *is_later);

@@ -2,8 +2,8 @@
 /*
  * observe.c - see observe.h.
  *
- * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time, the
- * end of the target, or its exec. See session.h.
+ * It looks up, arms, and prints until the first of these: Ctrl-C or SIGTERM, the limit, the time,
+ * the end of the target, or its exec. See session.h.
  */
 #include "cli/observe/observe.h"
 
@@ -279,7 +279,10 @@ static bool is_for_writers(const struct observe *o)
 	       set->operand_count == 1 && !set->from && !set->kernel && !set->then && !set->on;
 }
 
-/* The estimate is on the safe side: what was measured decides. The user reads of the first rest at once. */
+/*
+ * The estimate is on the safe side: what was measured decides. The user reads of the first rest at
+ * once.
+ */
 static bool observe_is_in_debt(void *arg)
 {
 	struct observe *o = arg;

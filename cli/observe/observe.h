@@ -57,9 +57,14 @@ struct observe {
 struct observe_kind {
 	const char *doing; /* as in "cannot watch counter" */
 	trapline_callback on_hit;
-	/* Whether a program has what is observed, without a message; NULL: --follow does not search. */
+	/*
+	 * Whether a program has what is observed, without a message; NULL: --follow does not
+	 * search.
+	 */
 	bool (*has)(const struct observe_settings *set, struct symbols *s);
-	/* Finds what is observed and makes the condition; with --list prints what it found instead. */
+	/*
+	 * Finds what is observed and makes the condition; with --list prints what it found instead.
+	 */
 	int (*find)(struct observe *o);
 	/*
 	 * Sets o->title, o->info except for the process and the time, and the address that the

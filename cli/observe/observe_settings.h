@@ -50,7 +50,8 @@ struct observe_settings {
 	const char *until; /* where objects end; NULL: not given */
 	double stall;	   /* percent of the run in which threads are stalled; 0: the default */
 	int no_stall;
-	uint64_t slice_ns; /* chunks or objects share the registers in time slices; 0: they do not */
+	/* chunks or objects share the registers in time slices; 0: they do not */
+	uint64_t slice_ns;
 	const char *thread; /* whose thread-local variable */
 	const char *on;
 	int kernel;

@@ -3,10 +3,11 @@
  * pace.c - limits the rate of hits, and what they cost the target.
  *
  * Each window of time has a budget of hits. When it is used up, the events are disabled until the
- * window ends. Records that were already in the buffer count too and make the pause longer. Hits in a
- * pause are not seen; the summary reports how long the pauses were.
+ * window ends. Records that were already in the buffer count too and make the pause longer. Hits in
+ * a pause are not seen; the summary reports how long the pauses were.
  *
- * A pause leaves breakpoints in the code, where a trap costs as much as ever. A rest takes them out.
+ * A pause leaves breakpoints in the code, where a trap costs as much as ever. A rest takes them
+ * out.
  */
 #include "cli/observe/pace.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* pace.h - turns the events off for a while: above a rate of hits, and above a cost for the target. */
+/*
+ * pace.h - turns the events off for a while: above a rate of hits, and above a cost for the target.
+ */
 #ifndef CLI_OBSERVE_PACE_H
 #define CLI_OBSERVE_PACE_H
 

@@ -21,8 +21,8 @@ double price_of_rejection(struct observe *o);
 /* Measures what the run uses. */
 void price_measure(struct observe *o);
 /*
- * The CPU time in ns that all hits have cost so far. Before price_measure() it is an estimate that is too
- * high on any machine.
+ * The CPU time in ns that all hits have cost so far. Before price_measure() it is an estimate that
+ * is too high on any machine.
  */
 double price_spent_ns(void *observe);
 

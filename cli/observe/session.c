@@ -234,7 +234,10 @@ static bool has_program(pid_t pid)
 
 static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 {
-	/* Ctrl-C reaches the started command too. The first is for the command, whose end is observed. */
+	/*
+	 * Ctrl-C reaches the started command too. The first is for the command, whose end is
+	 * observed.
+	 */
 	int enough = r->command ? 2 : 1;
 
 	if (r->have_ended) {
@@ -286,8 +289,9 @@ static void note_stop(struct session *r)
 }
 
 /*
- * A stopped process looks like one that makes no hit. It is stopped when two checks in a row find it
- * stopped and it did not run in between: a tracer such as strace stops a process for moments only.
+ * A stopped process looks like one that makes no hit. It is stopped when two checks in a row find
+ * it stopped and it did not run in between: a tracer such as strace stops a process for moments
+ * only.
  */
 static void look_for_stop(struct session *r)
 {

@@ -41,9 +41,13 @@ struct session {
 	void (*go)(void *arg);
 	/* Instead of trapline_poll(). NULL: that. */
 	int (*poll)(void *arg, int timeout_ms, trapline_callback fn);
-	/* Several processes: the observation ends when this is true. NULL: when the one has ended. */
+	/*
+	 * Several processes: the observation ends when this is true. NULL: when the one has ended.
+	 */
 	bool (*have_ended)(void *arg);
-	/* Called after each batch of records; returns the ms until the next call. NULL: not called. */
+	/*
+	 * Called after each batch of records; returns the ms until the next call. NULL: not called.
+	 */
 	int (*tick)(void *arg);
 	void *arg;
 	bool is_waited_by_poll; /* poll() traces the child, and sets the next two */
@@ -53,14 +57,22 @@ struct session {
 
 /* Cuts `-- CMD ARG...` off argv. Returns the new argc, or -1 with a line printed. */
 int session_cut_command(const char *name, int argc, char **argv, char ***command);
-/* For tools with an agent: one of -p PID and -- CMD, without an argument beside them, and processes can be found. 0 or CLI_USAGE. */
+/*
+ * For tools with an agent: one of -p PID and -- CMD, without an argument beside them, and processes
+ * can be found. 0 or CLI_USAGE.
+ */
 int session_check_program(const char *name, const char *extra, pid_t pid, char *const *command);
 /* Checks that a process or a command is given, not both. 0 or an exit status, line printed. */
 int session_check_target(const char *name, pid_t pid, char **command);
 
-/* Starts the command, if there is one, and stops it at its entry. 0 or an exit status, line printed. */
+/*
+ * Starts the command, if there is one, and stops it at its entry. 0 or an exit status, line
+ * printed.
+ */
 int session_hold(struct session *r);
-/* Continues the command, or kills it if it is not wanted. From now on Ctrl-C ends the observation. */
+/*
+ * Continues the command, or kills it if it is not wanted. From now on Ctrl-C ends the observation.
+ */
 void session_release(struct session *r, bool wanted);
 
 /* Opens the target's objects. 0 or an exit status, line printed. */

@@ -2,8 +2,8 @@
 /*
  * target_names.h - names for addresses in the processes of a run, also in those that have ended.
  *
- * What a process has mapped is known from the kernel's records, as of the time of a hit: it may have ended since, or
- * have executed another program.
+ * What a process has mapped is known from the kernel's records, as of the time of a hit: it may
+ * have ended since, or have executed another program.
  */
 #ifndef CLI_OBSERVE_TARGET_NAMES_H
 #define CLI_OBSERVE_TARGET_NAMES_H

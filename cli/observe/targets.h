@@ -3,8 +3,8 @@
  * targets.h - the processes of a run, where they are several: -p A,B, --name and --follow.
  *
  * A uprobe is in the file of the code, and the kernel keeps the table of processes whose calls are
- * hits. Locations and types are looked up in the first process, and addresses in the process of each
- * hit.
+ * hits. Locations and types are looked up in the first process, and addresses in the process of
+ * each hit.
  */
 #ifndef CLI_OBSERVE_TARGETS_H
 #define CLI_OBSERVE_TARGETS_H
@@ -50,7 +50,10 @@ struct targets {
 /* More than one process can give hits. */
 bool targets_are_several(const struct observe_settings *set);
 
-/* Several processes need uprobes: why they do not work, from the error; and the refusal, with its status. */
+/*
+ * Several processes need uprobes: why they do not work, from the error; and the refusal, with its
+ * status.
+ */
 void targets_explain_uprobes(int err, char *why, size_t size);
 int targets_wrong_without_uprobes(const struct observe_settings *set, const char *why);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* patch_plan.h - what would be replaced in a process, and whether it can be: decided outside of it. */
+/*
+ * patch_plan.h - what would be replaced in a process, and whether it can be: decided outside of it.
+ */
 #ifndef CLI_PATCH_PATCH_PLAN_H
 #define CLI_PATCH_PATCH_PLAN_H
 

@@ -7,7 +7,10 @@
 #include "cli/patch/patch_plan.h"
 #include "record/patch_region.h"
 
-/* The answer, as it was copied from memory that the process can write: counts and texts are in bounds. */
+/*
+ * The answer, as it was copied from memory that the process can write: counts and texts are in
+ * bounds.
+ */
 struct patch_answer {
 	uint64_t took_ns;
 	uint64_t pending;

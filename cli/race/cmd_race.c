@@ -229,7 +229,9 @@ static bool sweep_continues(struct race_cli *c)
 	return c->still_runs < STILL_RUNS || coverage.held < coverage.reached;
 }
 
-/* When no new run starts any more, a run is considered hung after twice the time of any before it. */
+/*
+ * When no new run starts any more, a run is considered hung after twice the time of any before it.
+ */
 static bool is_late(const struct race_cli *c, uint64_t now, uint64_t *given)
 {
 	uint64_t over = c->started_ns + c->set.time_ns;

@@ -2,9 +2,9 @@
 /*
  * race_hang.h - does a run of a sweep still get anywhere?
  *
- * A stall can leave a program in a state that it never leaves: a lost wake-up, a lock that is not given
- * back. Such a run would eat the time of hundreds. A run is hung if all its threads wait for each
- * other; or if it is far longer than those before it, and no site was reached since.
+ * A stall can leave a program in a state that it never leaves: a lost wake-up, a lock that is not
+ * given back. Such a run would eat the time of hundreds. A run is hung if all its threads wait for
+ * each other; or if it is far longer than those before it, and no site was reached since.
  */
 #ifndef RACE_HANG_H
 #define RACE_HANG_H

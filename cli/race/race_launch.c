@@ -270,7 +270,8 @@ void race_pace(const struct race_cli_settings *set, struct race_run *run)
 
 /*
  * A sweep and a replay find by traps. Without privilege the processes have clocks of their own,
- * which cost more at each switch of a thread and find the same. All but a sweep and a replay run once.
+ * which cost more at each switch of a thread and find the same. All but a sweep and a replay run
+ * once.
  */
 static void prepare_ticks(const struct race_cli_settings *set, struct race_run *run)
 {

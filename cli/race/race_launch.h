@@ -26,7 +26,8 @@ struct race_run {
 	uint64_t known_processes;
 	/* for a process that ran already: */
 	int memory_fd;
-	int hangup_fd; /* the process gets a signal when this is closed: see record/race_region.h; -1: none */
+	/* the process gets a signal when this is closed: see record/race_region.h; -1: none */
+	int hangup_fd;
 	uint64_t probe;		     /* is mapped as long as it is the same program */
 	bool was_stopped;	     /* by a signal or a debugger, when the search ended */
 	struct inject_opened opened; /* of a process that runs already */

@@ -18,7 +18,8 @@
 
 struct race_member {
 	pid_t pid;
-	uint64_t start; /* in clock ticks since the machine started: another process has another one */
+	/* in clock ticks since the machine started: another process has another one */
+	uint64_t start;
 };
 
 struct race_members {

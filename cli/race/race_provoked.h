@@ -37,8 +37,8 @@ void race_provoked_compare(struct race_provoked *p, const struct race_region *re
 /* Outcomes that no undisturbed run had, and that are new. */
 size_t race_provoked_count(const struct race_provoked *p);
 /*
- * status: of the first run that failed. If a failure is in the baseline, or becomes part of it, that of
- * the first run that failed in another way; 0: no run did.
+ * status: of the first run that failed. If a failure is in the baseline, or becomes part of it,
+ * that of the first run that failed in another way; 0: no run did.
  */
 int race_provoked_status(const struct race_provoked *p, int status, bool is_written);
 /* A process that a signal ended. */

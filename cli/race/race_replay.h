@@ -7,7 +7,10 @@
 #include "report/race/race_places.h"
 #include "report/race/race_totals.h"
 
-/* Changes settings: read them before. Functions that return int give 0 or an exit status, line printed. */
+/*
+ * Changes settings: read them before. Functions that return int give 0 or an exit status, line
+ * printed.
+ */
 struct race_replay_run {
 	struct race_replay race;
 	uint64_t times;	    /* it was seen, until the end of the last run */

@@ -2,8 +2,8 @@
 /*
  * known_errors.h - errors that are not to be reported: suppressions, and a baseline.
  *
- * An error in any of the files is reported before the program starts: at the end of a long run it would
- * be too late.
+ * An error in any of the files is reported before the program starts: at the end of a long run it
+ * would be too late.
  */
 #ifndef CLI_SEARCH_KNOWN_ERRORS_H
 #define CLI_SEARCH_KNOWN_ERRORS_H
@@ -21,8 +21,8 @@ int known_suppressions(const char *command, const struct opt_list *files, struct
 int known_baseline(const char *command, const char *path, int is_written, struct baseline **out);
 
 /*
- * Is the baseline written at the end? The first run makes the file. What it found is new, and fails it if a finding is to
- * fail a run.
+ * Is the baseline written at the end? The first run makes the file. What it found is new, and fails
+ * it if a finding is to fail a run.
  */
 bool known_is_written(const char *path, int is_asked);
 

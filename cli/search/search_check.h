@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * search_check.h - can this program be searched by race, heap or flow? What is known beforehand is refused before
- * the program starts, or before anything is loaded into the process.
+ * search_check.h - can this program be searched by race, heap or flow? What is known beforehand is
+ * refused before the program starts, or before anything is loaded into the process.
  */
 #ifndef CLI_SEARCH_SEARCH_CHECK_H
 #define CLI_SEARCH_SEARCH_CHECK_H

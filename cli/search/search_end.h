@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* search_end.h - how race, heap and flow wait for a program, and what they leave behind: files and an exit status. */
+/*
+ * search_end.h - how race, heap and flow wait for a program, and what they leave behind: files and
+ * an exit status.
+ */
 #ifndef CLI_SEARCH_SEARCH_END_H
 #define CLI_SEARCH_SEARCH_END_H
 
@@ -15,15 +18,18 @@ int search_pidfd(pid_t pid);
 /* Until the process ends, a signal arrives, or so many nanoseconds have passed. */
 void search_pause(int pidfd, uint64_t ns);
 /*
- * The search has ended and the program that was started runs on: the command has its exit status. *status as waitpid()
- * gives it. True: a signal was passed on to it.
+ * The search has ended and the program that was started runs on: the command has its exit status.
+ * *status as waitpid() gives it. True: a signal was passed on to it.
  */
 bool search_wait_for_program(const char *command, const char *what, const char *program, pid_t pid,
 			     int *status);
 
 /* Times and status of a program, for SARIF. */
 void search_sarif_run(struct sarif_run *run, uint64_t wall_ns, int status);
-/* Closes a file that was written; NULL: it could not be opened. err: 0 or -errno. CLI_OK, or CLI_NO with a note. */
+/*
+ * Closes a file that was written; NULL: it could not be opened. err: 0 or -errno. CLI_OK, or CLI_NO
+ * with a note.
+ */
 int search_file_end(const char *command, const char *path, FILE *f, int err);
 
 struct search_exit {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * search_out.h - where the report of a search (race, heap, flow) goes: standard error as text, standard
- * output as JSON, or a file.
+ * search_out.h - where the report of a search (race, heap, flow) goes: standard error as text,
+ * standard output as JSON, or a file.
  *
- * The program writes on the same terminal, or into the same file, at any time. So each report leaves with one
- * write(2): what the program writes is before a report or behind it, never inside.
+ * The program writes on the same terminal, or into the same file, at any time. So each report
+ * leaves with one write(2): what the program writes is before a report or behind it, never inside.
  */
 #ifndef CLI_SEARCH_SEARCH_OUT_H
 #define CLI_SEARCH_SEARCH_OUT_H
@@ -20,9 +20,15 @@ struct search_out {
 	int err; /* errno of the first write that failed; 0: none */
 };
 
-/* path: NULL means standard error for text, and standard output for other forms. 0 or an exit status, line printed. */
+/*
+ * path: NULL means standard error for text, and standard output for other forms. 0 or an exit
+ * status, line printed.
+ */
 int search_out_open(struct search_out *o, const char *command, const char *path, bool is_text);
-/* After each report, and before a message of the command itself. 0, or the errno of the first failure. */
+/*
+ * After each report, and before a message of the command itself. 0, or the errno of the first
+ * failure.
+ */
 int search_out_flush(struct search_out *o);
 void search_out_close(struct search_out *o);
 

@@ -104,8 +104,8 @@ static bool is_scalar(const struct type *t)
 }
 
 /*
- * A scalar is one value and one hit. Not aligned, it is watched like a bit-field, in the few bytes around
- * it that one register can watch. 0 or an exit status, line printed.
+ * A scalar is one value and one hit. Not aligned, it is watched like a bit-field, in the few bytes
+ * around it that one register can watch. 0 or an exit status, line printed.
  */
 static int keep_whole(const struct observe_settings *set, struct expression_place *p)
 {

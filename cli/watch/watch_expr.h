@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* watch_expr.h - an EXPR of `trapline watch`: its form, and the bytes that it means in the target. */
+/*
+ * watch_expr.h - an EXPR of `trapline watch`: its form, and the bytes that it means in the target.
+ */
 #ifndef CLI_WATCH_WATCH_EXPR_H
 #define CLI_WATCH_WATCH_EXPR_H
 
@@ -26,7 +28,10 @@ struct watch_expr {
 	char through[200];	/* the pointers of the path with their values; empty: none */
 };
 
-/* Checks --on and the form of set->expr, before there is a target. 0 or an exit status, line printed. */
+/*
+ * Checks --on and the form of set->expr, before there is a target. 0 or an exit status, line
+ * printed.
+ */
 int watch_expr_check(const struct observe_settings *set);
 /* Parses set->expr, finds it in the target and checks it. 0 or an exit status, line printed. */
 int watch_expr_resolve(struct symbols *s, const struct observe_settings *set,

@@ -2,9 +2,10 @@
 /*
  * watch_frames.h - FUNC:VARIABLE, a variable on the stack: each frame of the function is an object.
  *
- * A frame is known by its canonical address (CFA). It begins where the variable begins to exist, and ends
- * at the return of the function or where the thread leaves the variable's block. After longjmp, an
- * exception or the end of a thread its frames are in doubt: no hit of such a frame is reported.
+ * A frame is known by its canonical address (CFA). It begins where the variable begins to exist,
+ * and ends at the return of the function or where the thread leaves the variable's block. After
+ * longjmp, an exception or the end of a thread its frames are in doubt: no hit of such a frame is
+ * reported.
  */
 #ifndef WATCH_FRAMES_H
 #define WATCH_FRAMES_H

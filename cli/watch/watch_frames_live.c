@@ -32,7 +32,10 @@ bool watch_frames_pointer(const struct object_point *p, const struct trapline_hi
 	uint64_t base;
 
 	if (p->is_return) {
-		/* After the return the stack pointer is the CFA; before a jump to another function, below. */
+		/*
+		 * After the return the stack pointer is the CFA; before a jump to another function,
+		 * below.
+		 */
 		*cfa = hit->sp + (hit->returned == TRAPLINE_LEFT ? RETURN_BYTES : 0);
 		return hit->returned != 0;
 	}

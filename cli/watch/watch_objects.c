@@ -149,7 +149,9 @@ static void on_at(struct watch_objects *o, const struct trapline_hit *hit)
 		return;
 	}
 	struct object *object = object_find(o, pointer);
-	/* A constructor returns a new object: the end of the old one at this address was not seen. */
+	/*
+	 * A constructor returns a new object: the end of the old one at this address was not seen.
+	 */
 	if (object && (o->at.is_return || way->is_anew || object->is_doubtful)) {
 		o->counts.ended++;
 		watch_objects_ended(o, object, hit->time_ns);
@@ -268,8 +270,8 @@ static void fill_slot(struct watch_objects *o, size_t slot)
 }
 
 /*
- * Only after all calls so far have been read. Moving a register takes longer than many objects live,
- * and an object whose end is not read yet would be watched without use.
+ * Only after all calls so far have been read. Moving a register takes longer than many objects
+ * live, and an object whose end is not read yet would be watched without use.
  */
 bool watch_objects_fill(struct watch_objects *o)
 {

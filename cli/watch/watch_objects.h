@@ -2,9 +2,9 @@
 /*
  * watch_objects.h - objects that a function gets or returns, each watched while it lives.
  *
- * A breakpoint on the function reports each call (see trapline_break_sites()). A new object gets one
- * of the free debug registers, in all threads. Another breakpoint reports its end. Accesses before
- * the register is armed are not seen; the summary reports how long that took.
+ * A breakpoint on the function reports each call (see trapline_break_sites()). A new object gets
+ * one of the free debug registers, in all threads. Another breakpoint reports its end. Accesses
+ * before the register is armed are not seen; the summary reports how long that took.
  */
 #ifndef WATCH_OBJECTS_H
 #define WATCH_OBJECTS_H
@@ -112,7 +112,10 @@ int watch_objects_tick(struct watch_objects *o);
 /* Gives free registers to objects that have none. False: calls are read too late for that. */
 bool watch_objects_fill(struct watch_objects *o);
 
-/* Prepares stalling; opts of the event at the calls get the signal. A note is printed if it cannot be. */
+/*
+ * Prepares stalling; opts of the event at the calls get the signal. A note is printed if it cannot
+ * be.
+ */
 void watch_objects_stall(struct watch_objects *o, const struct session *session,
 			 struct trapline_event_opts *opts);
 /* From here on threads are stalled. */

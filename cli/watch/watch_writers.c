@@ -70,7 +70,10 @@ static enum trapline_action learn_hit(const struct trapline_hit *hit)
 	return TRAPLINE_GO_ON;
 }
 
-/* For a second or as long as the run, in turns of so many hits: a busy writer does not hide a rare one. */
+/*
+ * For a second or as long as the run, in turns of so many hits: a busy writer does not hide a rare
+ * one.
+ */
 static int learn(struct writers *w)
 {
 	const struct session session = { .name = w->set->name, .pid = w->set->pid };
@@ -337,7 +340,10 @@ static void pass_options(const struct observe_settings *set, struct arguments *a
 		add_argument(a, "--verbose", NULL);
 }
 
-/* `tick+0x13` where that is the address and no other, which names each line and row; else the number. */
+/*
+ * `tick+0x13` where that is the address and no other, which names each line and row; else the
+ * number.
+ */
 static void location_text(const struct writers *w, uint64_t address, char *buf, size_t n)
 {
 	struct place place;

@@ -220,12 +220,12 @@ TRAPLINE_API int trapline_code_write(void *code, const void *bytes, size_t n);
  * trapline_probe - report each time a thread of this process is about to execute the
  * instruction at address, without a signal.
  *
- * t is this process. opts are as for trapline_break(). The first instruction becomes a jump to code that evaluates opts.condition. If it is false, the
- * thread continues after some nanoseconds. If it is true, the callback runs in the thread
- * and on its stack, which needs room for 8 KiB. It may do what other callbacks may do. Its
- * context has no signal mask, its vector registers cannot be changed, and its stack
- * pointer can be lowered by 512 bytes at most. Without a callback the thread writes a
- * record, which trapline_poll() gives.
+ * t is this process. opts are as for trapline_break(). The first instruction becomes a jump to code
+ * that evaluates opts.condition. If it is false, the thread continues after some nanoseconds. If it
+ * is true, the callback runs in the thread and on its stack, which needs room for 8 KiB. It may do
+ * what other callbacks may do. Its context has no signal mask, its vector registers cannot be
+ * changed, and its stack pointer can be lowered by 512 bytes at most. Without a callback the thread
+ * writes a record, which trapline_poll() gives.
  *
  * Conditions on registers, caller, tid, pid and numbers become machine code, and the
  * hits that it rejects are not counted. For other conditions each thread asks the

@@ -72,14 +72,14 @@ enum trapline_code_entry_kind {
 	/* So many records (len) were lost since time other. */
 	TRAPLINE_CODE_ENTRY_LOST = 9,
 	/*
-	 * The kernel changed its own code: before and after, of len bytes. Its int3 is left out: before
-	 * time_ns a thread ran the old code or the int3, after it the new code or the int3. Either may be
-	 * NULL.
+	 * The kernel changed its own code: before and after, of len bytes. Its int3 is left out:
+	 * before time_ns a thread ran the old code or the int3, after it the new code or the int3.
+	 * Either may be NULL.
 	 */
 	TRAPLINE_CODE_ENTRY_KERNEL_POKE = 10,
 	/*
-	 * The kernel has new code of len bytes at address, or it has freed it (stage 1). Which bytes it
-	 * wrote is not known.
+	 * The kernel has new code of len bytes at address, or it has freed it (stage 1). Which
+	 * bytes it wrote is not known.
 	 */
 	TRAPLINE_CODE_ENTRY_KSYMBOL = 11,
 };

@@ -23,9 +23,9 @@ extern "C" {
 #define TRAPLINE_MEMORY_RETURN 2u
 
 /*
- * Memory that a BPF program copies at a hit. The address is the register with the DWARF number
- * reg, plus base. For each link the pointer there is copied too, and its value plus the offset of
- * the link is the next address. At the last one so many bytes are copied. What cannot be read has no
+ * Memory that a BPF program copies at a hit. The address is the register with the DWARF number reg,
+ * plus base. For each link the pointer there is copied too, and its value plus the offset of the
+ * link is the next address. At the last one so many bytes are copied. What cannot be read has no
  * copy, nor has what is beyond 8 KiB of one hit or 400 pointers and copies of the event.
  */
 struct trapline_memory {

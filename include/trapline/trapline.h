@@ -314,8 +314,8 @@ struct trapline_event_opts {
 	 */
 	int filter_fd;
 	/*
-	 * trapline_break_sites(): the kernel copies the text that these registers point to. Each has
-	 * the bit of its DWARF number; 8 are permitted. A return has the text of its result.
+	 * trapline_break_sites(): the kernel copies the text that these registers point to. Each
+	 * has the bit of its DWARF number; 8 are permitted. A return has the text of its result.
 	 */
 	uint32_t texts;
 	/* So many hits that the condition accepts are ignored before the first one counts. */
@@ -460,9 +460,10 @@ TRAPLINE_API int trapline_event_enable(struct trapline_event *event);
 TRAPLINE_API int trapline_event_disable(struct trapline_event *event);
 
 /*
- * trapline_event_rest - disable, and take the breakpoints of trapline_break_sites() out of the code.
- * It takes milliseconds to seconds. trapline_event_enable() puts them back, is AS-Unsafe then, and
- * fails as trapline_break_sites(). Errors: ESRCH; EBUSY another thread does so. MT-Safe. AS-Unsafe.
+ * trapline_event_rest - disable, and take the breakpoints of trapline_break_sites() out of the
+ * code. It takes milliseconds to seconds. trapline_event_enable() puts them back, is AS-Unsafe
+ * then, and fails as trapline_break_sites(). Errors: ESRCH; EBUSY another thread does so. MT-Safe.
+ * AS-Unsafe.
  */
 TRAPLINE_API int trapline_event_rest(struct trapline_event *event);
 
@@ -603,7 +604,7 @@ struct trapline_stats {
 	uint64_t followed;
 	/* So many threads of children had no room in the table, and give no hit. */
 	uint64_t not_followed;
-	/* trapline_break_sites(), not part of taken: hits while disabled; see trapline_event_rest(). */
+	/* trapline_break_sites(), not part of taken: hits while off; see trapline_event_rest(). */
 	uint64_t while_off;
 	/* Not part of taken: traps of the own process whose cause a hypervisor lost. */
 	uint64_t lost_causes;

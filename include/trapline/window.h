@@ -34,7 +34,9 @@ enum trapline_window_reason {
 	TRAPLINE_WINDOW_FAULT,
 	/* A signal of the program waited. */
 	TRAPLINE_WINDOW_SIGNAL,
-	/* A system call comes that makes or ends a thread or a process, or returns from a signal. */
+	/*
+	 * A system call comes that makes or ends a thread or a process, or returns from a signal.
+	 */
 	TRAPLINE_WINDOW_SYSTEM_CALL,
 	/* A system call comes that may block. */
 	TRAPLINE_WINDOW_BLOCKING,

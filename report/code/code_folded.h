@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_folded.h - functions that share their code, because a linker or compiler found it to be equal: same_code.h
- * has the rule.
+ * code_folded.h - functions that share their code, because a linker or compiler found it to be
+ * equal: same_code.h has the rule.
  */
 #ifndef REPORT_CODE_CODE_FOLDED_H
 #define REPORT_CODE_CODE_FOLDED_H
@@ -14,8 +14,8 @@
 #define CODE_FOLDED_SAME " (same code)"
 
 /*
- * The names of functions that share their code with others become those of all: `may_write and may_read
- * (same code)`. 0 or -ENOMEM.
+ * The names of functions that share their code with others become those of all: `may_write and
+ * may_read (same code)`. 0 or -ENOMEM.
  */
 int code_folded_label(struct symbols *s, struct code_sites *sites);
 

@@ -147,7 +147,10 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 
 	if (v->mod != w->mod || !was_inlined(die))
 		return 0;
-	/* The walk knows the scopes: to ask for them again would read the unit once for each function. */
+	/*
+	 * The walk knows the scopes: to ask for them again would read the unit once for each
+	 * function.
+	 */
 	die_join(die_is_cplusplus(die) ? v->scope : NULL, clean_die_name(die), name, sizeof(name));
 	bool fits = die_language(v->cu) == DW_LANG_Go ? go_name_fits(w->wanted, name) :
 							function_name_fits(w->wanted, name);

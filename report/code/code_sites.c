@@ -155,7 +155,7 @@ struct search {
 	struct symbols *s;
 	struct function_name wanted;
 	struct code_sites *out;
-	const char *file; /* that the symbol table names before the local symbols of it; NULL: none */
+	const char *file; /* that is named before its local symbols; NULL: none */
 	Dwfl_Module *file_in;
 	size_t before;	 /* sites of earlier searches */
 	bool with_parts; /* pieces of functions too, which have names of their own */

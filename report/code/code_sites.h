@@ -19,7 +19,8 @@
 #include <stdbool.h>
 
 enum code_site_kind {
-	CODE_SITE_FUNCTION, /* its first instruction, where arguments and return address are still in their registers */
+	/* its first instruction, where arguments and return address are still in their registers */
+	CODE_SITE_FUNCTION,
 	CODE_SITE_INLINED, /* a copy of a function in another */
 	CODE_SITE_LINE,
 	CODE_SITE_ADDRESS,
@@ -47,7 +48,8 @@ struct code_sites {
 	size_t count;
 	size_t room;
 	/* What could not be: */
-	size_t unresolved; /* functions chosen at load time (ifunc), their implementation not found */
+	/* functions chosen at load time (ifunc), their implementation not found */
+	size_t unresolved;
 	char unresolved_names[CODE_SITES_NAMES];
 	char elsewhere[CODE_SITES_NAMES]; /* objects that have functions of that name too */
 	bool all_copies; /* set by the caller: include copies of functions that match a pattern */
@@ -59,16 +61,17 @@ struct code_sites {
 
 /*
  * Adds the sites of a location. 0; -ENOENT: nothing matches; -EINVAL: the form is wrong, or no
- * instruction begins there; -ENOMEM. On an error why has a sentence, or n is 0: what it costs to find
- * the words is saved.
+ * instruction begins there; -ENOMEM. On an error why has a sentence, or n is 0: what it costs to
+ * find the words is saved.
  */
 int code_sites_find(struct symbols *s, const char *where, struct code_sites *out, char *why,
 		    size_t n);
 
 /*
  * The lines of one source file that have code, to look up many. file is the end of its name, as in
- * file.c:12. is_path: it is a whole name of the user's; of the files whose names end alike, those that
- * share most of it are meant. 0 or -ENOMEM. *out is released by code_lines_close(), before the symbols.
+ * file.c:12. is_path: it is a whole name of the user's; of the files whose names end alike, those
+ * that share most of it are meant. 0 or -ENOMEM. *out is released by code_lines_close(), before the
+ * symbols.
  */
 struct code_lines;
 int code_lines_open(struct symbols *s, const char *file, bool is_path, struct code_lines **out);

@@ -19,7 +19,10 @@ struct function_name {
  */
 bool function_name_fits(const struct function_name *wanted, const char *name);
 
-/* The same of a name of D or Ada, whose parts have dots between them: `Conn.push` fits app.Conn.push. */
+/*
+ * The same of a name of D or Ada, whose parts have dots between them: `Conn.push` fits
+ * app.Conn.push.
+ */
 bool function_name_fits_dotted(const struct function_name *wanted, const char *name);
 
 /* The name without result type and arguments: `ns::f<int>`. In buf. */

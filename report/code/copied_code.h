@@ -17,8 +17,8 @@
 uint64_t copied_code_origin(const uint8_t *code, size_t n, uint64_t pc);
 
 /*
- * At the first instruction of a function: the registers become those behind the call. stack: from sp on. false: it
- * is too short, or the architecture has the address elsewhere.
+ * At the first instruction of a function: the registers become those behind the call. stack: from
+ * sp on. false: it is too short, or the architecture has the address elsewhere.
  */
 bool copied_code_called(const uint8_t *stack, size_t length, uint64_t *regs);
 

@@ -45,11 +45,14 @@ struct source_store {
 void source_store_in(const char *statement, struct source_store *out);
 
 /*
- * source_statement_says() of the code at an address. The file is looked for where it was compiled and, if the tree
- * has been moved since, by the end of its name in the folders above the object.
+ * source_statement_says() of the code at an address. The file is looked for where it was compiled
+ * and, if the tree has been moved since, by the end of its name in the folders above the object.
  */
 enum source_says source_says(struct symbols *s, uint64_t address, int line);
-/* The source by its name in a report: where it was compiled, or in the folders above the object, which may be NULL. */
+/*
+ * The source by its name in a report: where it was compiled, or in the folders above the object,
+ * which may be NULL.
+ */
 FILE *source_open(const char *object, const char *file);
 /* Its text, to be freed; NULL: SOURCE_UNKNOWN. */
 char *source_statement(struct symbols *s, uint64_t address, int line);

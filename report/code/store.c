@@ -99,7 +99,9 @@ static int64_t immediate_of(const struct store *st)
 	return (int64_t)(value << unused) >> unused;
 }
 
-/* `before OPERATOR operand`, cut to the bytes that are written; operator NULL: the operand alone. */
+/*
+ * `before OPERATOR operand`, cut to the bytes that are written; operator NULL: the operand alone.
+ */
 static int write_result(const struct store *st, const char *operator, const char * operand,
 			char *out, size_t n)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* store.h - a store in the code as text of a condition: what it will write, and whether to given bytes. */
+/*
+ * store.h - a store in the code as text of a condition: what it will write, and whether to given
+ * bytes.
+ */
 #ifndef REPORT_CODE_STORE_H
 #define REPORT_CODE_STORE_H
 
@@ -12,7 +15,9 @@ struct code_store {
 	size_t length;
 	/* True at the instruction if it will write the bytes; empty: it always does. */
 	char reaches[CODE_STORE_TEXT];
-	/* The value that it will leave, as the unsigned number in the bytes. It may read `before`. */
+	/*
+	 * The value that it will leave, as the unsigned number in the bytes. It may read `before`.
+	 */
 	char value[CODE_STORE_TEXT];
 };
 

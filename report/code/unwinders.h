@@ -6,7 +6,8 @@
 #include "report/dwarf/symbols.h"
 
 enum unwinder_kind {
-	UNWINDER_BEGINS, /* longjmp, an exception, pthread_exit: frames of the thread end after this call */
+	/* longjmp, an exception, pthread_exit: frames of the thread end after this call */
+	UNWINDER_BEGINS,
 	UNWINDER_OTHER,	 /* pthread_cancel: the same in another thread */
 	UNWINDER_CAUGHT, /* __cxa_begin_catch: the thread is in the frame that continues */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * debuginfod.h - debug information from the servers of DEBUGINFOD_URLS, for files that have none here.
+ * debuginfod.h - debug information from the servers of DEBUGINFOD_URLS, for files that have none
+ * here.
  *
  * libdw asks them by build id, if libdebuginfod is installed. The answer is data that a stranger
  * may have made, so a process of root asks only if it has the option. All questions of a run
@@ -14,10 +15,15 @@
 
 /* Are the servers asked, if the variable names some? Before this call: unless this is root. */
 void debuginfod_allow(bool is_allowed);
-/* Called with the progress while a server answers: `names: 1.2 of 3.4 MB`; with NULL when it is over. */
+/*
+ * Called with the progress while a server answers: `names: 1.2 of 3.4 MB`; with NULL when it is
+ * over.
+ */
 void debuginfod_show(void (*show)(const char *text));
 
-/* Servers are named and not asked, in a command that shows progress: it has the option to ask them. */
+/*
+ * Servers are named and not asked, in a command that shows progress: it has the option to ask them.
+ */
 bool debuginfod_is_refused(void);
 /* The time of a minute is over: what may be there was not fetched. */
 bool debuginfod_has_given_up(void);

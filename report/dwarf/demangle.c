@@ -2,9 +2,9 @@
 /*
  * demangle.c - readable names of C++, Rust and D.
  *
- * A mangled name refers to its own earlier parts, so that 200 characters can stand for gigabytes: the
- * target chose it. A name with many references goes to a process with little memory and time, which
- * serves until such a name ends it.
+ * A mangled name refers to its own earlier parts, so that 200 characters can stand for gigabytes:
+ * the target chose it. A name with many references goes to a process with little memory and time,
+ * which serves until such a name ends it.
  */
 #include "report/dwarf/symbols_priv.h"
 #include "report/safe/busy.h"
@@ -41,8 +41,8 @@ static struct server {
 typedef char *(*demangler)(const char *, char *, size_t *, int *);
 
 /*
- * The demangler is in the C++ runtime, which is opened at the first mangled name. A machine that runs
- * such a program has that library, and others do not need it.
+ * The demangler is in the C++ runtime, which is opened at the first mangled name. A machine that
+ * runs such a program has that library, and others do not need it.
  */
 static demangler demangler_get(void)
 {

@@ -241,7 +241,10 @@ static bool d_signature(struct d_name *d)
 	return *d->at++ ? true : fail(d);
 }
 
-/* The signature of the function that has the next part of the name; where none follows, it is of no use. */
+/*
+ * The signature of the function that has the next part of the name; where none follows, it is of no
+ * use.
+ */
 static void skip_signature(struct d_name *d)
 {
 	struct d_name copy = {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * demangle_rust.c - readable names of Rust: of the v0 scheme (RFC 2603), and the escapes of the older one.
+ * demangle_rust.c - readable names of Rust: of the v0 scheme (RFC 2603), and the escapes of the
+ * older one.
  *
- * The target chose the name. It refers to its own earlier parts, so that the output, the depth and the
- * steps are bounded. Lifetimes and hashes are left out, and `<Type>::method` is Type::method.
+ * The target chose the name. It refers to its own earlier parts, so that the output, the depth and
+ * the steps are bounded. Lifetimes and hashes are left out, and `<Type>::method` is Type::method.
  */
 #include "report/dwarf/symbols_priv.h"
 
@@ -409,7 +410,10 @@ char *demangle_rust(const char *name)
 	return r.is_wrong || !r.used ? NULL : strndup(r.out, r.used);
 }
 
-/* `_$LT$r..Sq$u20$as$u20$r..Shape$GT$::area` is <r::Sq as r::Shape>::area. In place: it gets shorter. */
+/*
+ * `_$LT$r..Sq$u20$as$u20$r..Shape$GT$::area` is <r::Sq as r::Shape>::area. In place: it gets
+ * shorter.
+ */
 void demangle_rust_escapes(char *name)
 {
 	static const struct {

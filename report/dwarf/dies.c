@@ -246,8 +246,8 @@ static bool begins_empty(Dwarf_Die *block, Dwarf_Addr address)
 }
 
 /*
- * An empty part is of a line that ends where it begins: a breakpoint on that line is here. What the block declares is
- * then not to be had, and must not be taken for what has the same name around it.
+ * An empty part is of a line that ends where it begins: a breakpoint on that line is here. What the
+ * block declares is then not to be had, and must not be taken for what has the same name around it.
  */
 static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
 {
@@ -272,7 +272,10 @@ static bool child_at(Dwarf_Die *parent, Dwarf_Addr address, Dwarf_Die *out)
 	return is_found;
 }
 
-/* Functions are in it that debug information does not repeat outside. Those of Rust are in enumerations, too. */
+/*
+ * Functions are in it that debug information does not repeat outside. Those of Rust are in
+ * enumerations, too.
+ */
 static bool holds_functions(Dwarf_Die *die, bool is_nested)
 {
 	const int tag = dwarf_tag(die);
@@ -281,7 +284,10 @@ static bool holds_functions(Dwarf_Die *die, bool is_nested)
 	       is_entered(die, is_nested ? DIES_FUNCTIONS : 0);
 }
 
-/* In namespaces and types, as Rust has all of its functions; is_nested: in other functions, as Ada has. */
+/*
+ * In namespaces and types, as Rust has all of its functions; is_nested: in other functions, as Ada
+ * has.
+ */
 static bool deep_child_at(Dwarf_Die *parent, Dwarf_Addr address, bool is_nested, unsigned int depth,
 			  Dwarf_Die *out)
 {
@@ -372,7 +378,10 @@ const char *die_file_by_number(Dwarf_Die *die, uint64_t number)
 	Dwarf_Die cu;
 	size_t n;
 
-	/* dwarf_decl_file() would abort where a unit has no table of files, as split ones have none. */
+	/*
+	 * dwarf_decl_file() would abort where a unit has no table of files, as split ones have
+	 * none.
+	 */
 	if (!dwarf_diecu(die, &cu, NULL, NULL) || dwarf_getsrcfiles(&cu, &files, &n) || number >= n)
 		return NULL;
 	return clean_file(files, number);

@@ -62,7 +62,9 @@ const char *die_last_part(const char *name);
 #define DIE_SCOPES_MAX 256
 int die_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *scopes);
 
-/* The innermost function or inlined copy among the first `count` of them; false: there is not one. */
+/*
+ * The innermost function or inlined copy among the first `count` of them; false: there is not one.
+ */
 bool die_innermost_function(const Dwarf_Die *scopes, int count, Dwarf_Die *out);
 bool die_function_at(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die *out);
 
@@ -86,8 +88,8 @@ int die_language(Dwarf_Die *die);
 bool die_is_cplusplus(Dwarf_Die *die);
 
 /*
- * The operand of a location's first operation, which with -gsplit-dwarf and from clang is in a table.
- * *is_address: it is the address of a variable.
+ * The operand of a location's first operation, which with -gsplit-dwarf and from clang is in a
+ * table. *is_address: it is the address of a variable.
  */
 Dwarf_Addr die_first_number(Dwarf_Attribute *attr, const Dwarf_Op *ops, bool *is_address);
 

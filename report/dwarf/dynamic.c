@@ -275,8 +275,8 @@ uint64_t dynamic_address(struct symbols *s, uint64_t address, const char *name)
 }
 
 /*
- * Does a copy of a file begin with this mapping, one with code? Else it is mapped to be read as a file.
- * libdwfl takes two copies that lie side by side for one.
+ * Does a copy of a file begin with this mapping, one with code? Else it is mapped to be read as a
+ * file. libdwfl takes two copies that lie side by side for one.
  */
 static bool begins_copy(const struct symbols *s, size_t i)
 {

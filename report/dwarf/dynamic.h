@@ -9,9 +9,9 @@
 #include "report/dwarf/symbols_priv.h"
 
 /*
- * The address that the program uses for a global variable which an object has at `address`. The same
- * address where nothing replaces it: by a copy relocation, or by an object that comes earlier. A name that
- * the object keeps to itself, beside one that others use, means its own memory.
+ * The address that the program uses for a global variable which an object has at `address`. The
+ * same address where nothing replaces it: by a copy relocation, or by an object that comes earlier.
+ * A name that the object keeps to itself, beside one that others use, means its own memory.
  */
 uint64_t dynamic_address(struct symbols *s, uint64_t address, const char *name);
 

@@ -23,7 +23,10 @@ static int instruction_read_file(Dwfl_Module *mod, uint64_t address, void *buf, 
 		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
 		    address < ph.p_vaddr || address + n > ph.p_vaddr + ph.p_filesz)
 			continue;
-		/* The whole segment: libelf keeps each chunk, and looks through all of them for the next. */
+		/*
+		 * The whole segment: libelf keeps each chunk, and looks through all of them for the
+		 * next.
+		 */
 		Elf_Data *data =
 			elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE);
 		uint64_t at = address - ph.p_vaddr;
@@ -76,9 +79,9 @@ bool code_has_lock(struct symbols *s, uint64_t address, size_t length)
 }
 
 /*
- * Behind the look of a Go function at its stack: when there is too little, the runtime gets more, and the
- * function begins again, which would be a second hit. `cmp rsp, [r14 + 16]`, or of r12, which is rsp less a
- * large frame, and a jump.
+ * Behind the look of a Go function at its stack: when there is too little, the runtime gets more,
+ * and the function begins again, which would be a second hit. `cmp rsp, [r14 + 16]`, or of r12,
+ * which is rsp less a large frame, and a jump.
  */
 static uint64_t behind_go_check(struct symbols *s, uint64_t function)
 {

@@ -46,8 +46,8 @@ int code_decode(struct symbols *s, uint64_t address, uint64_t end, struct insn *
 bool code_has_lock(struct symbols *s, uint64_t address, size_t length);
 
 /*
- * The return instructions of a function that has no data in its code, at most max. 0; -EILSEQ: some of
- * it is not an instruction; -EOPNOTSUPP: a jump leads to another function; -E2BIG.
+ * The return instructions of a function that has no data in its code, at most max. 0; -EILSEQ: some
+ * of it is not an instruction; -EOPNOTSUPP: a jump leads to another function; -E2BIG.
  */
 int code_returns(struct symbols *s, uint64_t function, uint64_t size, uint64_t *out, size_t max,
 		 size_t *count);

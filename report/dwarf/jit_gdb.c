@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* jit_gdb.c - see jit_gdb.h. The process may change the list at any moment, or lie: all is bounded. */
+/*
+ * jit_gdb.c - see jit_gdb.h. The process may change the list at any moment, or lie: all is bounded.
+ */
 #include "report/dwarf/jit_gdb.h"
 
 #include "base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * jit_gdb.h - names of code that a runtime made, by the interface of gdb: the variable
- * __jit_debug_descriptor leads to a list of ELF files in the memory of the process. LLVM keeps one for
- * each module that it compiles. The layout is in gdb's manual, "JIT Compilation Interface".
+ * __jit_debug_descriptor leads to a list of ELF files in the memory of the process. LLVM keeps one
+ * for each module that it compiles. The layout is in gdb's manual, "JIT Compilation Interface".
  */
 #ifndef REPORT_DWARF_JIT_GDB_H
 #define REPORT_DWARF_JIT_GDB_H

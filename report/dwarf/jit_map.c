@@ -2,9 +2,9 @@
 /*
  * jit_map.c - see jit_map.h.
  *
- * The file is in the process's own /tmp, under its number in its own namespace. Anyone can put a file there:
- * one of another user than the process's is not read. It grows, so it is read again when an address is new.
- * Other runtimes have the same for gdb; see jit_gdb.h.
+ * The file is in the process's own /tmp, under its number in its own namespace. Anyone can put a
+ * file there: one of another user than the process's is not read. It grows, so it is read again
+ * when an address is new. Other runtimes have the same for gdb; see jit_gdb.h.
  */
 #include "report/dwarf/jit_map.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * languages.h - codes of DW_AT_language that <dwarf.h> of elfutils 0.188 does not have; from the list at
- * https://dwarfstd.org/languages.html.
+ * languages.h - codes of DW_AT_language that <dwarf.h> of elfutils 0.188 does not have; from the
+ * list at https://dwarfstd.org/languages.html.
  */
 #ifndef REPORT_DWARF_LANGUAGES_H
 #define REPORT_DWARF_LANGUAGES_H

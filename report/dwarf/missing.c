@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * missing.c - see missing.h. dpkg-query takes no lock, so that it answers while packages are installed.
+ * missing.c - see missing.h. dpkg-query takes no lock, so that it answers while packages are
+ * installed.
  */
 #include "report/dwarf/missing.h"
 #include "report/dwarf/debuginfod.h"

@@ -11,8 +11,8 @@
 #define MISSING_TEXT 360
 
 /*
- * `install its debug symbols (redis-tools-dbgsym, in /usr/lib/debug/.build-id/ab/cd.debug)`, as far as
- * it is known of the program.
+ * `install its debug symbols (redis-tools-dbgsym, in /usr/lib/debug/.build-id/ab/cd.debug)`, as far
+ * as it is known of the program.
  */
 void missing_remedy(struct symbols *s, char *buf, size_t n);
 
@@ -21,7 +21,10 @@ struct missing_dwarf {
 	const char *remedy; /* `build it with -g` */
 };
 
-/* Whether types of a module (NULL: the program) are not known for want of it, and why. remedy is static. */
+/*
+ * Whether types of a module (NULL: the program) are not known for want of it, and why. remedy is
+ * static.
+ */
 bool missing_dwarf_of(struct symbols *s, const char *module, struct missing_dwarf *out);
 
 #endif

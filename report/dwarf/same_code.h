@@ -16,9 +16,9 @@
 #define SAME_CODE_AND " and "
 
 /*
- * The other functions whose code begins at the address of `own`, a readable name or a symbol, joined by
- * SAME_CODE_AND; NULL: none. All debug information of the object is read for an answer, once, if it has at most
- * `most` bytes. The text stays until the command ends.
+ * The other functions whose code begins at the address of `own`, a readable name or a symbol,
+ * joined by SAME_CODE_AND; NULL: none. All debug information of the object is read for an answer,
+ * once, if it has at most `most` bytes. The text stays until the command ends.
  */
 const char *same_code_names(struct symbols *s, Dwfl_Module *mod, uint64_t function, const char *own,
 			    uint64_t most);

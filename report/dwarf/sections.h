@@ -5,7 +5,9 @@
 
 #include <gelf.h>
 
-/* The name of the next one, which *section is then; NULL before the first. NULL: that was the last. */
+/*
+ * The name of the next one, which *section is then; NULL before the first. NULL: that was the last.
+ */
 const char *section_next(Elf *elf, Elf_Scn **section, GElf_Shdr *header);
 
 #endif

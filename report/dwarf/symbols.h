@@ -2,8 +2,8 @@
 /*
  * symbols.h - names for addresses of a running process, and addresses for names.
  *
- * It uses elfutils (libdwfl). Only the command uses it, never code inside a target. Objects that the
- * target loads later are found when an unknown address causes the map to be read again.
+ * It uses elfutils (libdwfl). Only the command uses it, never code inside a target. Objects that
+ * the target loads later are found when an unknown address causes the map to be read again.
  */
 #ifndef REPORT_DWARF_SYMBOLS_H
 #define REPORT_DWARF_SYMBOLS_H
@@ -38,8 +38,9 @@ struct variable {
 };
 
 /*
- * The symbols of a process whose map is not known. One of its objects is known by the code at address, which
- * the process `like` has at address - shift: only that object has names. As symbols_open_empty().
+ * The symbols of a process whose map is not known. One of its objects is known by the code at
+ * address, which the process `like` has at address - shift: only that object has names. As
+ * symbols_open_empty().
  */
 int symbols_open_like(struct symbols *like, uint64_t address, uint64_t shift, struct symbols **out);
 
@@ -67,23 +68,24 @@ struct symbols_files;
 struct kept_files;
 
 /*
- * Files of any processes, each once and at an address that no process has. first: the symbols of a process whose
- * program is called as there, or NULL. *out is released by symbols_files_close(). 0 or -ENOMEM.
+ * Files of any processes, each once and at an address that no process has. first: the symbols of a
+ * process whose program is called as there, or NULL. *out is released by symbols_files_close(). 0
+ * or -ENOMEM.
  */
 int symbols_files_open(const struct symbols *first, struct symbols_files **out);
 void symbols_files_close(struct symbols_files *f);
 /* Their symbols, which have no process. */
 struct symbols *symbols_files_symbols(const struct symbols_files *f);
 /*
- * Where these symbols have a mapping; the file is added if need be. One of `kept`, which may be NULL, needs no name
- * any more. 0; -ENOENT: it cannot be read, or there are too many.
+ * Where these symbols have a mapping; the file is added if need be. One of `kept`, which may be
+ * NULL, needs no name any more. 0; -ENOENT: it cannot be read, or there are too many.
  */
 int symbols_files_move(struct symbols_files *f, const struct symbols_mapping *m,
 		       const struct kept_files *kept, struct symbols_move *out);
 
 /*
- * The symbols of a process, which may have ended, whose code `like` has elsewhere; `like` is closed later. Code that
- * is made at run time has names while it lives. 0 or -ENOMEM.
+ * The symbols of a process, which may have ended, whose code `like` has elsewhere; `like` is closed
+ * later. Code that is made at run time has names while it lives. 0 or -ENOMEM.
  */
 int symbols_open_moved(struct symbols *like, pid_t pid, const struct symbols_move *moves, size_t n,
 		       struct symbols **out);
@@ -131,7 +133,10 @@ bool symbols_is_system(const char *module);
 /* What messages call the program: its file name without folders. */
 const char *symbols_program(const struct symbols *s);
 
-/* The file names of the objects that are files, no folders, the program first: n at most. Returns how many. */
+/*
+ * The file names of the objects that are files, no folders, the program first: n at most. Returns
+ * how many.
+ */
 size_t symbols_objects(struct symbols *s, const char **names, size_t n);
 
 /* Has the program neither a symbol table nor debug information? What it exports has names still. */

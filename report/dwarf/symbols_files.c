@@ -2,8 +2,8 @@
 /*
  * symbols_files.c - the symbols of files that any processes have mapped, each file once.
  *
- * Where a process has loaded an object follows from one of its mappings and the program header that asked for it. A
- * program that is not relocatable keeps its addresses.
+ * Where a process has loaded an object follows from one of its mappings and the program header that
+ * asked for it. A program that is not relocatable keeps its addresses.
  */
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/symbols_priv.h"
@@ -122,7 +122,9 @@ static int file_of(const struct symbols_mapping *m, const struct kept_files *kep
 	return fd;
 }
 
-/* libdwfl finds no frames in a mixture of architectures, and fixed addresses are for one program. */
+/*
+ * libdwfl finds no frames in a mixture of architectures, and fixed addresses are for one program.
+ */
 static bool is_possible(struct symbols_files *f, int fd)
 {
 	Elf64_Ehdr header;

@@ -2,8 +2,9 @@
 /*
  * symbols_moved.c - the symbols of a process whose code other symbols know at other addresses.
  *
- * Processes that run the same files have them at addresses of their own. Names, lines and unwind tables are read
- * once, and an address is moved there. In a copy of a stack each word that is an address of code is.
+ * Processes that run the same files have them at addresses of their own. Names, lines and unwind
+ * tables are read once, and an address is moved there. In a copy of a stack each word that is an
+ * address of code is.
  */
 #include "record/layout.h"
 #include "report/dwarf/symbols_priv.h"

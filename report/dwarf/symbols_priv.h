@@ -65,7 +65,9 @@ struct symbols {
 	void (*on_close[SYMBOLS_ON_CLOSE_MAX])(struct symbols *s); /* NULL: no more */
 };
 
-/* Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned. */
+/*
+ * Visit the objects, or those that `module` names; the program first. Not 0 ends and is returned.
+ */
 int symbols_each_module(struct symbols *s, const char *module,
 			int (*visit)(Dwfl_Module *mod, void *arg), void *arg);
 /* The first of these; NULL: it is not known. */
@@ -105,8 +107,8 @@ size_t symbols_unwind_moved(struct symbols *s, const uint64_t *regs, size_t reg_
 			    uint64_t *frames, size_t n);
 
 /*
- * symbols_close() calls `forget`, while the objects still exist. A file that keeps something in s asks
- * for it; a second call with the same function adds nothing.
+ * symbols_close() calls `forget`, while the objects still exist. A file that keeps something in s
+ * asks for it; a second call with the same function adds nothing.
  */
 void symbols_on_close(struct symbols *s, void (*forget)(struct symbols *s));
 

@@ -3,8 +3,8 @@
  * threads.c - see threads.h.
  *
  * libthread_db belongs to one version of glibc and knows how that keeps its threads. It calls the
- * functions ps_*() of the program that opens it (proc_service.h), and the command exports them. Those
- * that need a stopped thread return an error.
+ * functions ps_*() of the program that opens it (proc_service.h), and the command exports them.
+ * Those that need a stopped thread return an error.
  */
 #include "report/dwarf/threads.h"
 
@@ -340,7 +340,10 @@ int threads_local(struct symbols *s, pid_t tid, uint64_t object, uint64_t offset
 		snprintf(why, n, "cannot open libthread_db.so.1, which is part of glibc");
 		return -ENOENT;
 	}
-	/* One of the names that it asks for: files of symbols are opened with the rights of the user. */
+	/*
+	 * One of the names that it asks for: files of symbols are opened with the rights of the
+	 * user.
+	 */
 	symbols_find(s, "_thread_db_sizeof_pthread", &first);
 	int err = isolate(ask_library, &question, &answer, sizeof(answer));
 	if (err) {

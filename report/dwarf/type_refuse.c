@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type_refuse.c - attributes by which the bytes of a type mean something that is not understood here.
+ * type_refuse.c - attributes by which the bytes of a type mean something that is not understood
+ * here.
  *
- * The table in CONTRIBUTING.md has all attributes that change what bytes mean. Those that other files
- * read are not here. The others refuse a type by their name, since a wrong value is worse than none.
+ * The table in CONTRIBUTING.md has all attributes that change what bytes mean. Those that other
+ * files read are not here. The others refuse a type by their name, since a wrong value is worse
+ * than none.
  */
 #include "report/dwarf/dies.h"
 #include "report/dwarf/languages.h"

@@ -54,7 +54,9 @@ struct type {
 	uint64_t size;	/* bytes; 0: unknown, or a type that is only declared */
 	uint64_t count; /* of an array's elements; 0: not known */
 	int64_t lower;	/* the index of an array's first element */
-	/* The attribute by which its bytes mean what is not understood here; NULL: they are plain. */
+	/*
+	 * The attribute by which its bytes mean what is not understood here; NULL: they are plain.
+	 */
 	const char *refusal;
 	const char *name; /* as C writes it: `struct foo *`, `char[16]` */
 	/* The rest belongs to types.c and type_dwarf.c: use the functions. */
@@ -68,7 +70,8 @@ struct type_member {
 	uint32_t bit_offset; /* 0 to 7, from the lowest bit of the byte at offset */
 	uint32_t bit_size;   /* 0: no bit-field */
 	bool is_base;	     /* a base class */
-	uint64_t vtable_offset; /* of a virtual base: bytes before the table its location is at; else 0 */
+	/* of a virtual base: bytes before the table its location is at; else 0 */
+	uint64_t vtable_offset;
 };
 
 struct type_constant {
@@ -134,7 +137,9 @@ const struct type *type_bytes(struct symbols *s, uint64_t size);
  */
 const struct type *type_find(struct symbols *s, const char *name);
 
-/* The value of a constant: of t, if that is an enum, before any other of the program. 0 or -ENOENT. */
+/*
+ * The value of a constant: of t, if that is an enum, before any other of the program. 0 or -ENOENT.
+ */
 int type_find_constant(struct symbols *s, const struct type *t, const char *name, int64_t *out);
 
 /* A field in its bytes: what a member path or an offset leads to. */

@@ -17,8 +17,8 @@ Dwarf_Die *unit_at(Dwfl_Module *mod, Dwarf_Addr address, Dwarf_Addr *bias);
 const char *unit_line(Dwfl_Module *mod, Dwarf_Addr address, int *line, const char **folder);
 
 /*
- * `../lib/x.c` of a unit that was compiled in /build is /build/../lib/x.c; a folder that a build hides, as ./posix
- * is, adds nothing. Either may be NULL. The text stays until the command ends.
+ * `../lib/x.c` of a unit that was compiled in /build is /build/../lib/x.c; a folder that a build
+ * hides, as ./posix is, adds nothing. Either may be NULL. The text stays until the command ends.
  */
 const char *unit_whole_path(const char *file, const char *folder);
 

@@ -3,8 +3,8 @@
  * variables.c - see variables.h.
  *
  * A look-up walks the debug information at file level first, and the insides of functions only if
- * nothing matches. A variable that is only declared there, since a library without debug information
- * defines it, has its type from the declaration and its address from the symbol table.
+ * nothing matches. A variable that is only declared there, since a library without debug
+ * information defines it, has its type from the declaration and its address from the symbol table.
  */
 #include "report/dwarf/variables.h"
 #include "report/safe/clean.h"
@@ -353,7 +353,10 @@ static int problem_copies(struct symbols *s, struct named_variable *v,
 	return -ENOTUNIQ;
 }
 
-/* A library's debug information has its inner names too: one of the program that has none goes before. */
+/*
+ * A library's debug information has its inner names too: one of the program that has none goes
+ * before.
+ */
 static void prefer_program(struct symbols *s, const char *name, struct named_variable *v)
 {
 	const char *program = symbols_program(s);

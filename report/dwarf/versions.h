@@ -2,7 +2,8 @@
 /*
  * versions.h - names that an object has in several versions: step@V1 and step@@V2.
  *
- * Such a name is two functions or variables. Which of them a program runs was decided when it was linked.
+ * Such a name is two functions or variables. Which of them a program runs was decided when it was
+ * linked.
  */
 #ifndef REPORT_DWARF_VERSIONS_H
 #define REPORT_DWARF_VERSIONS_H
@@ -41,8 +42,9 @@ const char *versions_of(const struct versions *v, size_t index, bool *is_default
 int versions_find(struct symbols *s, const char *module, const char *name, struct variable *out);
 
 /*
- * An object has `name` at an address, perhaps in another version than is meant: the one that the program
- * is linked to, or else the default one, with its size. The same address where there is one version.
+ * An object has `name` at an address, perhaps in another version than is meant: the one that the
+ * program is linked to, or else the default one, with its size. The same address where there is one
+ * version.
  */
 uint64_t versions_meant(struct symbols *s, Dwfl_Module *mod, const char *name, uint64_t address,
 			uint64_t *size);

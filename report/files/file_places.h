@@ -19,7 +19,9 @@ struct file_places;
 /* The path of a row, which a target wrote, ended and at most n bytes; false: there is none. */
 typedef bool (*file_places_path)(const void *table, uint32_t row, char *path, size_t n);
 
-/* The table outlives it. *out is released by file_places_close(), which takes NULL. 0 or -ENOMEM. */
+/*
+ * The table outlives it. *out is released by file_places_close(), which takes NULL. 0 or -ENOMEM.
+ */
 int file_places_open(file_places_path path_of, const void *table, uint32_t rows,
 		     struct file_places **out);
 void file_places_close(struct file_places *p);

@@ -47,8 +47,8 @@ enum files_meant {
 enum files_meant files_meant_by_variable(struct symbols *s, uint64_t address);
 
 /*
- * 1: something that is called so in the code's compilation unit is: a member, a variable, a parameter,
- * or what it points to.
+ * 1: something that is called so in the code's compilation unit is: a member, a variable, a
+ * parameter, or what it points to.
  */
 int files_is_atomic_name(struct symbols *s, uint64_t address, const char *name);
 

@@ -113,7 +113,9 @@ static int baseline_read_line(struct baseline *b, char *line)
 	return added < 0 ? added : 0;
 }
 
-/* A device or a FIFO may have no end. NULL with errno; EMEDIUMTYPE: the file is not a regular one. */
+/*
+ * A device or a FIFO may have no end. NULL with errno; EMEDIUMTYPE: the file is not a regular one.
+ */
 static FILE *open_regular(const char *path)
 {
 	struct stat st;

@@ -31,7 +31,10 @@ struct death {
 	bool is_told;
 };
 
-/* Signals whose default action writes a core file: a fault, an assertion. Others end a process on request. */
+/*
+ * Signals whose default action writes a core file: a fault, an assertion. Others end a process on
+ * request.
+ */
 bool death_is_fault(int signal);
 /* "SIGSEGV", or "signal 34". */
 void death_signal_name(int signal, char *text, size_t n);

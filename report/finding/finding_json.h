@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * finding_json.h - what the findings of all tools have in JSON, under the same names: races, errors of the heap,
- * flows, deaths, failures. trapline-json(7) describes them.
+ * finding_json.h - what the findings of all tools have in JSON, under the same names: races, errors
+ * of the heap, flows, deaths, failures. trapline-json(7) describes them.
  */
 #ifndef REPORT_FINDING_FINDING_JSON_H
 #define REPORT_FINDING_FINDING_JSON_H
@@ -41,8 +41,8 @@ json_t *finding_json(const struct finding *f);
 /* Adds the members of a moment; those that only one tool has are there before. */
 void finding_json_moment(json_t *j, const struct finding_moment *m);
 /*
- * A block of memory. address: 0, not known. offset: of the finding in it. The two moments are taken; NULL: not known,
- * or it is not freed.
+ * A block of memory. address: 0, not known. offset: of the finding in it. The two moments are
+ * taken; NULL: not known, or it is not freed.
  */
 json_t *finding_json_block(uint64_t address, uint64_t size, int64_t offset, json_t *allocated,
 			   json_t *freed);

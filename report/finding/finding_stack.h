@@ -19,8 +19,8 @@ struct finding_stack {
 };
 
 /*
- * top: the frame that makes the access; UINT_MAX: the first that is not in a library of the system. The stack is
- * valid as long as the room.
+ * top: the frame that makes the access; UINT_MAX: the first that is not in a library of the system.
+ * The stack is valid as long as the room.
  */
 void finding_stack_fill(struct file_places *places, const uint64_t *frames, uint32_t n,
 			bool is_access, uint32_t top, struct finding_stack *room,

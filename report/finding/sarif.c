@@ -181,7 +181,9 @@ static json_t *utc(uint64_t seconds)
 
 static json_t *invocation(const struct sarif_run *run)
 {
-	/* Which program, but not its arguments: such files are uploaded, and those may be secret. */
+	/*
+	 * Which program, but not its arguments: such files are uploaded, and those may be secret.
+	 */
 	json_t *j = json_pack("{s:b, s:o, s:o, s:o}", "executionSuccessful", !run->blind,
 			      "executableLocation", artifact(run->program), "startTimeUtc",
 			      utc(run->started_s), "endTimeUtc", utc(run->ended_s));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sarif.h - SARIF 2.1.0, which code scanning of many hosts and editors reads: what all tools have in it.
+ * sarif.h - SARIF 2.1.0, which code scanning of many hosts and editors reads: what all tools have
+ * in it.
  *
  * Files below the current folder are given relative to it (%SRCROOT%), as hosts want them.
  */

@@ -2,8 +2,8 @@
 /*
  * flow_report.h - where bytes went: from the records of a run to what is printed.
  *
- * Everything is copied from the memory that the processes share, once and checked. A step has a lower
- * number than what was made of it: so a path ends.
+ * Everything is copied from the memory that the processes share, once and checked. A step has a
+ * lower number than what was made of it: so a path ends.
  */
 #ifndef FLOW_REPORT_H
 #define FLOW_REPORT_H
@@ -45,8 +45,8 @@ struct flow_report;
 /* At the end of a run. *out is released by flow_report_close(), which takes NULL. 0 or -ENOMEM. */
 int flow_report_open(const struct flow_region *region, struct flow_report **out);
 /*
- * From what `trapline flow --json -o FILE` wrote. 0 or -errno; -EBADMSG: the file is something else. *out is
- * released as the one above.
+ * From what `trapline flow --json -o FILE` wrote. 0 or -errno; -EBADMSG: the file is something
+ * else. *out is released as the one above.
  */
 int flow_report_read(const char *path, struct flow_report **out);
 /* How processes died, of a report that was read: as its lines, or as text. */

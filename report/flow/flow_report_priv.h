@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_report_priv.h - what a report of flows consists of: of a run that has just ended, or read from its lines. */
+/*
+ * flow_report_priv.h - what a report of flows consists of: of a run that has just ended, or read
+ * from its lines.
+ */
 #ifndef FLOW_REPORT_PRIV_H
 #define FLOW_REPORT_PRIV_H
 

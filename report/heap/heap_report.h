@@ -35,7 +35,9 @@ struct heap_view {
 
 struct heap_report;
 
-/* The region outlives it. *out is released by heap_report_close(), which takes NULL. 0 or -ENOMEM. */
+/*
+ * The region outlives it. *out is released by heap_report_close(), which takes NULL. 0 or -ENOMEM.
+ */
 int heap_report_open(const struct heap_region *region, struct heap_report **out);
 void heap_report_close(struct heap_report *r);
 /* Files are named as this process has them; 0: as the caller does. */
@@ -53,7 +55,10 @@ int heap_report_add(struct heap_report *r, const struct heap_record *record);
 size_t heap_report_count(const struct heap_report *r);
 struct heap_view *heap_report_view(struct heap_report *r, size_t i);
 
-/* The frames of a moment, at most HEAP_STACK_MAX. is_access: the first one is the instruction itself. */
+/*
+ * The frames of a moment, at most HEAP_STACK_MAX. is_access: the first one is the instruction
+ * itself.
+ */
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
 

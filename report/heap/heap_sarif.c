@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_sarif.c - heap errors as SARIF 2.1.0 (report/finding/sarif.h). A kind is a rule, a grade is a level.
- * A result is at the access or the wrong free; allocation and free are related locations, with
- * stacks.
+ * heap_sarif.c - heap errors as SARIF 2.1.0 (report/finding/sarif.h). A kind is a rule, a grade is
+ * a level. A result is at the access or the wrong free; allocation and free are related locations,
+ * with stacks.
  */
 #include "report/heap/heap_report.h"
 

@@ -59,7 +59,9 @@ static int local_named(struct making *m, const char *name, const struct signatur
 	return 0;
 }
 
-/* A parameter as it is at the entry of its function, or what has the name at an instruction of it. */
+/*
+ * A parameter as it is at the entry of its function, or what has the name at an instruction of it.
+ */
 static int value_named(struct making *m, const char *name, const struct signature_value **out,
 		       char *why, size_t n)
 {

@@ -49,8 +49,8 @@ int condition_make(const struct condition_names *names, const char *text,
 		   struct condition_parts *out, struct expression_error *error);
 
 /*
- * The steps, for an evaluator in another process. *counts_hits: it depends on the number of hits. 0;
- * -EINVAL: it counts other events, which that process does not have; -E2BIG.
+ * The steps, for an evaluator in another process. *counts_hits: it depends on the number of hits.
+ * 0; -EINVAL: it counts other events, which that process does not have; -E2BIG.
  */
 int condition_copy(const struct trapline_condition *condition, void *out, size_t size,
 		   uint32_t *bytes, bool *counts_hits);
@@ -59,8 +59,8 @@ int condition_copy(const struct trapline_condition *condition, void *out, size_t
 bool condition_reads_memory(const struct trapline_condition *condition);
 
 /*
- * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the same
- * with any names, since it has no parameter.
+ * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the
+ * same with any names, since it has no parameter.
  */
 int condition_compare(const struct condition_names *names, const struct condition_names *other,
 		      const char *text);

@@ -24,7 +24,9 @@ struct container {
 	bool is_end;	 /* length is that of a pointer */
 };
 
-/* std::vector, array, string, unique_ptr, shared_ptr of libstdc++ and libc++; those of Rust and Go. */
+/*
+ * std::vector, array, string, unique_ptr, shared_ptr of libstdc++ and libc++; those of Rust and Go.
+ */
 bool container_of(const struct type *t, struct container *out);
 
 #endif

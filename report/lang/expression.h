@@ -22,16 +22,16 @@ bool expression_has_offset(const struct expression *e);
 uint64_t expression_length(const struct expression *e); /* 0: not given */
 
 /*
- * Where a value is wanted, `n+1` is a sum to the reader and bytes of memory to the parser. The reason to
- * refuse it; NULL: the text means the same to both.
+ * Where a value is wanted, `n+1` is a sum to the reader and bytes of memory to the parser. The
+ * reason to refuse it; NULL: the text means the same to both.
  */
 const char *expression_no_value(const struct expression *e);
 
 #define EXPRESSION_LINKS_MAX 8
 
 /*
- * How to find the address again: start at base, and for each link read the pointer there and add the
- * link's offset.
+ * How to find the address again: start at base, and for each link read the pointer there and add
+ * the link's offset.
  */
 struct expression_path {
 	uint64_t base;
@@ -66,8 +66,8 @@ struct expression_options {
 	const char *thread; /* whose thread-local variables: a TID or a name; NULL: not given */
 	bool path_only;	    /* do not read pointers: only *path, type and size are wanted */
 	/*
-	 * Looks up a name before all variables; path_only. 0, or -ENOENT: it is a variable, or, with a
-	 * sentence in why, nothing that is known. NULL: all names are variables.
+	 * Looks up a name before all variables; path_only. 0, or -ENOENT: it is a variable, or,
+	 * with a sentence in why, nothing that is known. NULL: all names are variables.
 	 */
 	int (*name)(void *arg, const char *scope, const char *name, struct expression_name *out,
 		    char *why, size_t n);

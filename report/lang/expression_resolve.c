@@ -171,7 +171,10 @@ static int place_in_thread(struct resolver *r, const struct tree_node *n,
 	return 0;
 }
 
-/* The same whether one local variable has that name or many: libraries have some where debug symbols are. */
+/*
+ * The same whether one local variable has that name or many: libraries have some where debug
+ * symbols are.
+ */
 static int no_value_there(struct resolver *r, const struct tree_node *n)
 {
 	return fail(r, n, -EINVAL,
@@ -241,7 +244,10 @@ static int resolve_value(struct resolver *r, const struct tree_node *n, const ch
 
 static int enter_member(struct resolver *r, const struct tree_node *n, struct spot *p);
 
-/* In a method of C++ a name may be a member of its object. 0; -ENOENT: it is not, or *r->error is set. */
+/*
+ * In a method of C++ a name may be a member of its object. 0; -ENOENT: it is not, or *r->error is
+ * set.
+ */
 static int resolve_own_member(struct resolver *r, const struct tree_node *n, const char *name,
 			      struct spot *p)
 {
@@ -401,7 +407,9 @@ static int resolve_left(struct resolver *r, const struct tree_node *n, struct sp
 	return err == -ENOENT && !error.text[0] ? unknown_name(r, n->left) : err;
 }
 
-/* Moves to the pointer to the elements of a container; false: it is not a container of this kind. */
+/*
+ * Moves to the pointer to the elements of a container; false: it is not a container of this kind.
+ */
 static bool enter_container(struct resolver *r, struct spot *p, enum container_kind kind)
 {
 	struct container c;

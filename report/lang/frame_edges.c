@@ -2,8 +2,9 @@
 /*
  * frame_edges.c - see frame_edges.h.
  *
- * An edge leads from an instruction to the next one, or to the target of its jump. A return, and a jump
- * whose target is not known, end the variable before they run: it is watched too short, never too long.
+ * An edge leads from an instruction to the next one, or to the target of its jump. A return, and a
+ * jump whose target is not known, end the variable before they run: it is watched too short, never
+ * too long.
  */
 #include "report/lang/frame_edges.h"
 
@@ -170,7 +171,10 @@ static bool are_without(struct edges *e, uint64_t from, uint64_t to, enum insn_a
 	return true;
 }
 
-/* Compilers move single instructions of the block away from it: those that access nothing do not matter. */
+/*
+ * Compilers move single instructions of the block away from it: those that access nothing do not
+ * matter.
+ */
 static void drop_empty(struct edges *e, struct frame_ranges *live)
 {
 	size_t kept = 0;

@@ -125,7 +125,9 @@ static void spot_of(const struct finding *f, const Dwarf_Op *ops, size_t n,
 	out->is_in_memory = by_register(&ops[0], out);
 }
 
-/* From a register to the CFA: where the function's body has it as the base, the rest is constant. */
+/*
+ * From a register to the CFA: where the function's body has it as the base, the rest is constant.
+ */
 static bool to_cfa(const struct finding *f, const struct frame_range *range,
 		   struct spot_in_frame *spot)
 {

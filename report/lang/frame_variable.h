@@ -3,8 +3,8 @@
  * frame_variable.h - variables of functions that are in memory of the function's frame.
  *
  * Their distance from the frame's canonical address (CFA, the stack pointer before the call) is
- * constant. A variable exists while its function runs in the block that declares it, and only where the
- * debug information has it in memory.
+ * constant. A variable exists while its function runs in the block that declares it, and only where
+ * the debug information has it in memory.
  */
 #ifndef FRAME_VARIABLE_H
 #define FRAME_VARIABLE_H
@@ -41,9 +41,9 @@ struct frame_variable {
 };
 
 /*
- * Finds the variable in the function or inlined copy at a site, and adds each of that name. 0; -ENOENT: it has
- * none of that name; -EINVAL: it has, and it is not in memory, or where it lives is not known. On an
- * error why has the reason.
+ * Finds the variable in the function or inlined copy at a site, and adds each of that name. 0;
+ * -ENOENT: it has none of that name; -EINVAL: it has, and it is not in memory, or where it lives is
+ * not known. On an error why has the reason.
  */
 int frame_variable_find(struct symbols *s, const struct code_site *site, const char *name,
 			struct frame_variable **out, size_t *count, char *why, size_t n);

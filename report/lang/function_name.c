@@ -101,7 +101,10 @@ static bool scoped_fits(const struct function_name *wanted, const char *name)
 	return false;
 }
 
-/* `a::Ring<u64>::push` is a Ring::push. Also what Rust puts into <>, as in `<u8 as Shape>::area`, is kept. */
+/*
+ * `a::Ring<u64>::push` is a Ring::push. Also what Rust puts into <>, as in `<u8 as Shape>::area`,
+ * is kept.
+ */
 static bool without_templates_fits(const struct function_name *wanted, const char *name)
 {
 	char form[1024];
@@ -188,7 +191,10 @@ static const char *skip_inner(const char *p, const char *begin)
 	return p;
 }
 
-/* Behind the arguments of a template that has values of its own for them: `Ring<int, 4>` is Ring<int>. */
+/*
+ * Behind the arguments of a template that has values of its own for them: `Ring<int, 4>` is
+ * Ring<int>.
+ */
 static const char *skip_rest(const char *p)
 {
 	int angles = 1;

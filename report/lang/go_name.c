@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* go_name.c - names of Go's functions: `path/pkg.(*Type[...]).Method`, and how people shorten them. */
+/*
+ * go_name.c - names of Go's functions: `path/pkg.(*Type[...]).Method`, and how people shorten them.
+ */
 #include "report/dwarf/go.h"
 
 #include "report/code/code_sites_priv.h"

@@ -46,8 +46,8 @@ static bool child_named(Dwarf_Die *block, const char *name, Dwarf_Die *out)
 }
 
 /*
- * The calls of a line that the compiler put right there begin at the same instruction: the names of the
- * line are those around them.
+ * The calls of a line that the compiler put right there begin at the same instruction: the names of
+ * the line are those around them.
  */
 static void leave_inlined_calls(struct local *l, const struct code_site *site)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* object.c - see object.h. What pointers lead to is read when the text is made, from copies where there are some. */
+/*
+ * object.c - see object.h. What pointers lead to is read when the text is made, from copies where
+ * there are some.
+ */
 #include "report/lang/object.h"
 
 #include "report/lang/container.h"
@@ -224,7 +227,10 @@ static void write_array(struct writer *w, const struct type *t, uint64_t offset,
 	put(w, "%s]", t->count > SHOWN_MAX ? ", ..." : "");
 }
 
-/* The type in a Go interface: the table of its methods has a name, `go.itab.*main.Square,main.Shape`. */
+/*
+ * The type in a Go interface: the table of its methods has a name,
+ * `go.itab.*main.Square,main.Shape`.
+ */
 static void write_interface(struct writer *w, uint64_t table, uint64_t data)
 {
 	struct place place;

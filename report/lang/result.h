@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result.h - the parts of a condition that compare the result of a function: `ret < 0`, `ret == BLUE`.
+ * result.h - the parts of a condition that compare the result of a function: `ret < 0`, `ret ==
+ * BLUE`.
  *
- * The kernel evaluates a condition when a function is entered, and then there is no result. The parts
- * of a chain of && that compare it are evaluated here, when the function has returned.
+ * The kernel evaluates a condition when a function is entered, and then there is no result. The
+ * parts of a chain of && that compare it are evaluated here, when the function has returned.
  */
 #ifndef REPORT_LANG_RESULT_H
 #define REPORT_LANG_RESULT_H
@@ -25,10 +26,16 @@ struct result_tests {
 	size_t count;
 };
 
-/* Takes these parts out of a condition, whose root is NULL if nothing is left. 0, or -EINVAL with *error. */
+/*
+ * Takes these parts out of a condition, whose root is NULL if nothing is left. 0, or -EINVAL with
+ * *error.
+ */
 int result_take(struct expression *e, struct result_tests *out, struct expression_error *error);
 
-/* The first constant that is not known; NULL: all are. type NULL: the type of the result is not known. */
+/*
+ * The first constant that is not known; NULL: all are. type NULL: the type of the result is not
+ * known.
+ */
 const char *result_unknown(const struct result_tests *tests, struct symbols *s,
 			   const struct type *type);
 

@@ -120,7 +120,9 @@ static void place_parameter(struct reading *r, struct signature_value *v, Dwarf_
 		break;
 	case AS_GO:
 		signature_go_place(&r->convention, v);
-		/* Where both speak of registers they agree, or the function keeps to no convention. */
+		/*
+		 * Where both speak of registers they agree, or the function keeps to no convention.
+		 */
 		if (signature_by_location(&by_location, die, r->pc))
 			*v = by_location;
 		break;
@@ -149,8 +151,8 @@ static bool is_named(const struct signature_value *v, const char *name)
 }
 
 /*
- * Some releases of Go describe a result twice that a deferred function changes. Two results have one name
- * only if it is "_".
+ * Some releases of Go describe a result twice that a deferred function changes. Two results have
+ * one name only if it is "_".
  */
 static bool is_result_again(const struct signature *sig, const char *name)
 {
@@ -215,8 +217,8 @@ static int read_parameters(struct reading *r, Dwarf_Die *function)
 }
 
 /*
- * Debug information of optimised code has lists: where each parameter is at which instruction. One value for the
- * whole function is that of all callers, which may pass none.
+ * Debug information of optimised code has lists: where each parameter is at which instruction. One
+ * value for the whole function is that of all callers, which may pass none.
  */
 static bool has_locations_by_code(Dwarf_Die *function)
 {
@@ -249,8 +251,8 @@ static bool is_in_frame(Dwarf_Die *parameter)
 }
 
 /*
- * Unoptimised code of LLVM has each parameter in the frame; that of C has a register for the frame. An
- * optimised function has some there too, whose address is taken.
+ * Unoptimised code of LLVM has each parameter in the frame; that of C has a register for the frame.
+ * An optimised function has some there too, whose address is taken.
  */
 static bool is_optimised(Dwarf_Die *function)
 {

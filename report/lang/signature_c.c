@@ -95,7 +95,9 @@ static int leaf_visit(const struct value_leaf *leaf, void *arg)
 	return 0;
 }
 
-/* A number of the machine that is larger than a register, or is passed unlike others of its size. */
+/*
+ * A number of the machine that is larger than a register, or is passed unlike others of its size.
+ */
 static bool has_vector(const struct type *t, unsigned int depth)
 {
 	size_t n;

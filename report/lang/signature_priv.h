@@ -40,7 +40,8 @@ struct signature_trust {
 	bool is_changed;	 /* a clone with a name of its own */
 	bool is_reduced;	 /* such a clone may lack its result */
 	bool has_own_convention; /* an attribute chose another one */
-	bool may_restore_result; /* preserve_most of LLVM before 17 restores the result's register */
+	/* preserve_most of LLVM before 17 restores the result's register */
+	bool may_restore_result;
 };
 void signature_trust(struct symbols *s, Dwarf_Die *function, const struct code_site *site,
 		     struct signature_trust *out);
@@ -59,7 +60,10 @@ bool signature_on_callers_stack(struct signature_value *v, Dwarf_Die *function, 
 bool signature_in_frame(struct symbols *s, const struct code_site *site, Dwarf_Die *die,
 			struct signature_value *out);
 
-/* local.c: the function or inlined copy whose line is at the site; calls that the line makes are not it. */
+/*
+ * local.c: the function or inlined copy whose line is at the site; calls that the line makes are
+ * not it.
+ */
 bool signature_function_at(const struct code_site *site, Dwarf_Die *cu, Dwarf_Addr pc,
 			   Dwarf_Die *out);
 

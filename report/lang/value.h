@@ -2,9 +2,9 @@
 /*
  * value.h - bytes of the target as people and programs read them, by their type.
  *
- * A hit has at most 8 bytes: a whole variable or a part of it. A view is the watched variable, and a
- * part is a range of its bytes. The target of a pointer is read when it is printed, so it may have
- * changed since the hit.
+ * A hit has at most 8 bytes: a whole variable or a part of it. A view is the watched variable, and
+ * a part is a range of its bytes. The target of a pointer is read when it is printed, so it may
+ * have changed since the hit.
  */
 #ifndef REPORT_LANG_VALUE_H
 #define REPORT_LANG_VALUE_H

@@ -2,8 +2,8 @@
 /*
  * findings.c - see findings.h. findings.js reads what is made here.
  *
- * The lines may come from a stranger: an object that is not built as a race or error ends the file there. The
- * page gets lines of source, as they are now, of files that are named like source only.
+ * The lines may come from a stranger: an object that is not built as a race or error ends the file
+ * there. The page gets lines of source, as they are now, of files that are named like source only.
  */
 #include "report/page/findings.h"
 

@@ -12,8 +12,8 @@ struct findings;
 /* Does a file begin as JSON lines do? A recording does not. */
 bool findings_is_for(const char *path);
 /*
- * Reads what `trapline race --json -o FILE` wrote, or `trapline heap`. 0 or -errno with a sentence in why. *out is
- * released by findings_free().
+ * Reads what `trapline race --json -o FILE` wrote, or `trapline heap`. 0 or -errno with a sentence
+ * in why. *out is released by findings_free().
  */
 int findings_read(const char *path, struct findings **out, char *why, size_t n);
 /* One of the lines is damaged: what was found before it is there. */

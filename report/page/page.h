@@ -2,8 +2,8 @@
 /*
  * page.h - one page for a browser, which needs no network: its parts with the data put in.
  *
- * The data is JSON in an element that is not a script. Its member "kind" decides which view the page
- * has: see pages in page.js. A new kind is a script beside hits.js and findings.js.
+ * The data is JSON in an element that is not a script. Its member "kind" decides which view the
+ * page has: see pages in page.js. A new kind is a script beside hits.js and findings.js.
  */
 #ifndef REPORT_PAGE_PAGE_H
 #define REPORT_PAGE_PAGE_H

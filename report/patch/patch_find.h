@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * patch_find.h - what the names in an object of replacements mean in a running process, and why one of
- * them cannot be replaced.
+ * patch_find.h - what the names in an object of replacements mean in a running process, and why one
+ * of them cannot be replaced.
  */
 #ifndef REPORT_PATCH_PATCH_FIND_H
 #define REPORT_PATCH_PATCH_FIND_H
@@ -21,17 +21,21 @@ struct patch_found {
 	uint64_t address;
 	uint64_t size;
 	const char *module; /* the file name of its object */
-	/* Code of it that lies elsewhere, `name.cold`; those of others of its name are among them. */
+	/*
+	 * Code of it that lies elsewhere, `name.cold`; those of others of its name are among them.
+	 */
 	struct patch_found_part parts[PATCH_FOUND_PARTS];
 	size_t part_count;
 	bool is_unseen; /* without debug information inlined copies of it cannot be seen */
-	char folded[400]; /* the names of all functions that have this code; empty: it is the only one */
-	char copies[400]; /* where the compiler put other copies, which stay old; empty: none known */
+	/* the names of all functions that have this code; empty: it is the only one */
+	char folded[400];
+	/* where the compiler put other copies, which stay old; empty: none known */
+	char copies[400];
 };
 
 /*
- * A function to replace, as `name`, `file.c:name` or `object:name`. 0, or -errno with a reason in why,
- * one line.
+ * A function to replace, as `name`, `file.c:name` or `object:name`. 0, or -errno with a reason in
+ * why, one line.
  */
 int patch_find_function(struct symbols *s, const char *name, struct patch_found *out, char *why,
 			size_t n);

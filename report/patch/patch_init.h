@@ -14,8 +14,8 @@ struct patch_init {
 };
 
 /*
- * A copy of the object without its initializers: the loader runs none. bytes are those of the object, which is in
- * fd. The descriptor of the copy, which the caller closes; or -errno.
+ * A copy of the object without its initializers: the loader runs none. bytes are those of the
+ * object, which is in fd. The descriptor of the copy, which the caller closes; or -errno.
  */
 int patch_init_take(int fd, const uint8_t *bytes, size_t size, struct patch_init *out);
 

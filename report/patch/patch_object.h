@@ -2,8 +2,8 @@
 /*
  * patch_object.h - a shared object with replacements of functions, read from its file.
  *
- * Its records are in the section `trapline_patch` (<trapline/tools.h>). Nothing of it runs here: the
- * pointers of the records are made from its relocations.
+ * Its records are in the section `trapline_patch` (<trapline/tools.h>). Nothing of it runs here:
+ * the pointers of the records are made from its relocations.
  */
 #ifndef REPORT_PATCH_PATCH_OBJECT_H
 #define REPORT_PATCH_PATCH_OBJECT_H
@@ -37,7 +37,10 @@ void patch_object_close(struct patch_object *o);
 const char *patch_object_name(const struct patch_object *o);
 /* A file without a name, with the bytes that were read, open to be read; of the object. */
 int patch_object_fd(const struct patch_object *o);
-/* The loader runs no initializer of that file any more, and they are in init. 0; or -errno, and it is as before. */
+/*
+ * The loader runs no initializer of that file any more, and they are in init. 0; or -errno, and it
+ * is as before.
+ */
 int patch_object_take_init(struct patch_object *o, struct patch_init *init);
 /* Where the records are when it is loaded, counted from the begin of the object. */
 uint64_t patch_object_section(const struct patch_object *o, uint64_t *bytes);

@@ -6,7 +6,10 @@
 #include "report/dwarf/symbols.h"
 #include "report/patch/patch_object.h"
 
-/* Does an object of the process export the name, so that the loader binds to it? Its file name, or NULL. */
+/*
+ * Does an object of the process export the name, so that the loader binds to it? Its file name, or
+ * NULL.
+ */
 const char *patch_scope_exporter(struct symbols *s, const char *name);
 
 /* Whether all objects that it names are loaded. */

@@ -401,9 +401,9 @@ static bool find_beginning(struct race_report *r, const struct race_access_place
 }
 
 /*
- * The function that a pointer led to puts another one there: the first caller's choice for all of them,
- * as libraries do that have a function for each processor. Its store is within it, near its beginning.
- * A third thread may have made it lead there in between.
+ * The function that a pointer led to puts another one there: the first caller's choice for all of
+ * them, as libraries do that have a function for each processor. Its store is within it, near its
+ * beginning. A third thread may have made it lead there in between.
  */
 static bool replaces_itself(struct race_report *r, const struct race_view *v)
 {
@@ -537,7 +537,8 @@ static bool sets_virtual_functions(const struct race_view *v, const struct race_
 
 /*
  * A flag that many set is so, and few call that a mistake; a value that was computed may be another
- * one the next time. Without the source a mov may be an atomic store too: then the doubt is too much.
+ * one the next time. Without the source a mov may be an atomic store too: then the doubt is too
+ * much.
  */
 static int is_habit(void *arg, const struct race_side *stores)
 {

@@ -21,8 +21,8 @@ bool race_is_locking(struct race_report *r, const struct race_access_place *a);
 enum source_says race_source_says(struct race_report *r, const struct race_access_place *a);
 
 /*
- * race_grade_locked.c: why a plain store beside a locked instruction may be right. NULL: by all that
- * can be read it is a plain assignment of a program that counts on no lock.
+ * race_grade_locked.c: why a plain store beside a locked instruction may be right. NULL: by all
+ * that can be read it is a plain assignment of a program that counts on no lock.
  */
 const char *race_store_excuse(struct race_report *r, const struct race_view *v);
 

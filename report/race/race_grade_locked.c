@@ -25,7 +25,10 @@ static bool names_locking(const char *text)
 	return false;
 }
 
-/* xchg, cmpxchg, bts and its like: with these a lock is taken, with lock add and the like it is not. */
+/*
+ * xchg, cmpxchg, bts and its like: with these a lock is taken, with lock add and the like it is
+ * not.
+ */
 static bool takes_locks(const struct race_side *side)
 {
 	struct insn insn;

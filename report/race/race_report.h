@@ -43,16 +43,19 @@ struct race_view {
 	bool is_told;
 	const struct race_view *head; /* counted at which race: see race_group.h; NULL: itself */
 	bool is_baselined;
-	const struct suppression *suppressed; /* by which; NULL: one of its stacks at least is not */
-	uint64_t seen_ns;		      /* CLOCK_MONOTONIC of its first record */
-	bool is_new;			      /* the last record of it was the first */
+	/* by which; NULL: one of its stacks at least is not */
+	const struct suppression *suppressed;
+	uint64_t seen_ns; /* CLOCK_MONOTONIC of its first record */
+	bool is_new;	  /* the last record of it was the first */
 	char varied[256]; /* NAME=VALUE, by newlines: what that run alone had; empty: nothing */
 };
 
 struct race_report;
 
 int race_report_open(const struct race_region *region, struct race_report **out);
-/* Files are named as this process has them, which has another tree of mounts; 0: as this one does. */
+/*
+ * Files are named as this process has them, which has another tree of mounts; 0: as this one does.
+ */
 void race_report_set_root(struct race_report *r, pid_t root);
 /* Files of the process that are open already, which outlive the report; NULL: none. */
 struct kept_files;
@@ -92,8 +95,9 @@ void race_report_verdicts(struct race_report *r, enum race_grade grade_max,
 void race_describe(struct race_report *r, const struct race_record *record, struct race_view *v);
 
 /*
- * What the baseline has, and the races that are shown, into its file, all or nothing. None is taken out: what was not
- * seen may just not have been caught this time. *added: how many are new. 0 or -errno.
+ * What the baseline has, and the races that are shown, into its file, all or nothing. None is taken
+ * out: what was not seen may just not have been caught this time. *added: how many are new. 0 or
+ * -errno.
  */
 int race_baseline_write(struct baseline *b, struct race_report *r, enum race_grade grade_max,
 			const char *path, size_t *added);

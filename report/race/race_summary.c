@@ -306,8 +306,8 @@ static const char *duration(double seconds, char *text, size_t n)
 }
 
 /*
- * If accesses of others come at random, every p on average, one of them falls into a stall of t with
- * the chance 1 - exp(-t / p). That is 95% where p is a third of t.
+ * If accesses of others come at random, every p on average, one of them falls into a stall of t
+ * with the chance 1 - exp(-t / p). That is 95% where p is a third of t.
  */
 static void print_chance(const struct race_totals *t, FILE *f)
 {

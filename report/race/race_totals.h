@@ -90,8 +90,8 @@ void race_summary_json(struct race_report *r, const struct race_totals *t,
 void race_policy_text(struct race_report *r, enum race_grade grade_max, FILE *f);
 
 /*
- * race_sarif.c: all races down to the grade and all failures, suppressed and known ones marked as such.
- * 0 or -errno.
+ * race_sarif.c: all races down to the grade and all failures, suppressed and known ones marked as
+ * such. 0 or -errno.
  */
 struct race_sarif {
 	const struct race_totals *totals;

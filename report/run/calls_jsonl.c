@@ -22,7 +22,10 @@ static json_t *json_or_null(json_t *j)
 	return j ? json_incref(j) : json_null();
 }
 
-/* `function` is the first of the names of functions that share their code, and same_code has the others. */
+/*
+ * `function` is the first of the names of functions that share their code, and same_code has the
+ * others.
+ */
 static void set_function(json_t *j, const char *name)
 {
 	if (!code_folded_is(name)) {

@@ -63,7 +63,8 @@ struct run_hit {
 	const char *change; /* `OPEN -> CLOSED` */
 	bool is_typed;	    /* the change has a type and names its part of the whole */
 	json_t *value;	    /* as in the JSON lines; NULL: the type is not known */
-	bool is_by_kernel; /* the kernel did it for the thread; the location is that of the system call */
+	/* the kernel did it for the thread; the location is that of the system call */
+	bool is_by_kernel;
 	const char *syscall; /* name of the system call; NULL: none, or not known */
 	const char *via; /* memory function of libc that the location called, see writer.h; NULL */
 	const char *of;	 /* the expression or object that was hit; NULL: there is only one */
@@ -177,7 +178,10 @@ void run_jsonl_totals(json_t *to, const struct run_end *end);
 
 /* `function+0x12`, `module+0x4d2` or `0x55...`. */
 void run_place_text(const struct place *p, uint64_t address, char *buf, size_t n);
-/* ` (same code as may_read)` or ` (same code as may_read and 2 more)`; empty: it has its code alone. */
+/*
+ * ` (same code as may_read)` or ` (same code as may_read and 2 more)`; empty: it has its code
+ * alone.
+ */
 void run_same_code_text(const struct place *p, char *buf, size_t n);
 /* The two, and ` (file.c:12)` when that is known. */
 void run_place_text_with_line(const struct place *p, uint64_t address, char *buf, size_t n);

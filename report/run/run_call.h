@@ -2,8 +2,8 @@
 /*
  * run_call.h - a run of breakpoints as data: the sites, the calls, and their sums.
  *
- * A call is a hit, see run.h, with more members. Live output, `trapline report FILE` and the summaries
- * of both are made from these structures.
+ * A call is a hit, see run.h, with more members. Live output, `trapline report FILE` and the
+ * summaries of both are made from these structures.
  */
 #ifndef RUN_CALL_H
 #define RUN_CALL_H
@@ -85,7 +85,8 @@ struct run_calls_end {
 	double hardware_ns;
 	double probe_ns;      /* of a hit that the condition rejects, or without one of any hit */
 	const char *no_probe; /* why none was chosen, although CMD was started; NULL: not asked */
-	bool is_in_code; /* machine code evaluates the condition, and counts no hit that it rejects */
+	/* machine code evaluates the condition, and counts no hit that it rejects */
+	bool is_in_code;
 	uint64_t beyond;	/* records that came after the limit was reached */
 	uint64_t not_returned;	/* calls */
 	uint64_t unpaired;	/* returns of calls that were not seen */

@@ -9,7 +9,9 @@ static const char *const names[] = { "memcpy",	"memmove", "memset",  "mempcpy",
 				     "strncpy", "stpcpy",  "stpncpy", "strcat",
 				     "strncat", "wmemcpy", "wmemset", "wmemmove" };
 
-/* In a static program the module is the program, and only names of the implementation are certain. */
+/*
+ * In a static program the module is the program, and only names of the implementation are certain.
+ */
 static bool is_in_libc(const struct place *p)
 {
 	const char *module = p->module ? p->module : "";

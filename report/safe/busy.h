@@ -2,9 +2,9 @@
 /*
  * busy.h - is the command inside code that reads what a target wrote, and does it get on?
  *
- * libdw reads debug information as it is, and some can keep it busy for hours. A function that calls it
- * begins with BUSY; a signal handler sees whether one of them runs, and whether another one began
- * since the last look.
+ * libdw reads debug information as it is, and some can keep it busy for hours. A function that
+ * calls it begins with BUSY; a signal handler sees whether one of them runs, and whether another
+ * one began since the last look.
  */
 #ifndef REPORT_SAFE_BUSY_H
 #define REPORT_SAFE_BUSY_H

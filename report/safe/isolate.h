@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /*
- * Calls fn(arg, answer) in a copy of this process, and copies the n bytes of its answer back; n is at
- * most 4096. The copy does not have the user of this process. Of its descriptors it has those of regular
- * files that are open to be read only. 0; -ETIMEDOUT: it had 2 seconds of a processor, or 20 seconds, and
- * did not end; -ECHILD: it crashed; another -errno: there was no copy. The answer stays untouched on
- * failure.
+ * Calls fn(arg, answer) in a copy of this process, and copies the n bytes of its answer back; n is
+ * at most 4096. The copy does not have the user of this process. Of its descriptors it has those of
+ * regular files that are open to be read only. 0; -ETIMEDOUT: it had 2 seconds of a processor, or
+ * 20 seconds, and did not end; -ECHILD: it crashed; another -errno: there was no copy. The answer
+ * stays untouched on failure.
  */
 int isolate(void (*fn)(void *arg, void *answer), void *arg, void *answer, size_t n);
 

@@ -21,7 +21,10 @@ void kept_files_look(struct kept_files *k);
 void kept_files_add(struct kept_files *k, pid_t pid, const char *path, uint64_t inode);
 /* A copy of the descriptor of such a file; -1: none. */
 int kept_files_fd_of(const struct kept_files *k, const char *path, uint64_t inode);
-/* A copy of the descriptor of a file, by its path in the process or else by its name alone; -1: none. */
+/*
+ * A copy of the descriptor of a file, by its path in the process or else by its name alone; -1:
+ * none.
+ */
 int kept_files_fd(const struct kept_files *k, const char *path);
 
 #endif

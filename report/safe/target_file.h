@@ -21,7 +21,9 @@
  */
 int target_file_open(const char *path);
 
-/* Where dwfl looks for debug information of a process with other mounts: a format for its number. */
+/*
+ * Where dwfl looks for debug information of a process with other mounts: a format for its number.
+ */
 #define TARGET_FILE_DEBUG_PATH ":.debug:/usr/lib/debug:/proc/%d/root/usr/lib/debug"
 
 /* Do names mean other files to a process than here? Then it has another tree of mounts. */

@@ -8,8 +8,10 @@
 #include <string.h>
 
 static const char known[] =
-	/* SQLite, wal.c, SQLITE_NO_TSAN: the header of the WAL's index is read twice and compared. Only
-	 * the caller has a name where the library is stripped. */
+	/*
+	 * SQLite, wal.c, SQLITE_NO_TSAN: the header of the WAL's index is read twice and compared.
+	 * Only the caller has a name where the library is stripped.
+	 */
 	"race:^walIndexTryHdr$\n"
 	"race:^sqlite3WalBeginReadTransaction$\n";
 

@@ -2,8 +2,8 @@
 /*
  * action.h - an action of a signal, as a whole: it is replaced in one thread while others take it.
  *
- * A copy is never half of one action and half of another. Reading takes no lock, and works in a signal
- * that interrupted a replacement in the same thread.
+ * A copy is never half of one action and half of another. Reading takes no lock, and works in a
+ * signal that interrupted a replacement in the same thread.
  *
  * Rules: a slot belongs to the thread that claimed it until it is the current one. Then it belongs
  * to the thread that replaces it, which releases it. The contents of a slot change only while its
@@ -41,10 +41,16 @@ struct action {
 /* A copy; a handler that was reset is SIG_DFL. Returns its version. AS-Safe. */
 uint64_t action_read(const struct action *a, struct sigaction *out);
 
-/* For an action with SA_RESETHAND. 1: the caller is to run its handler; 0: another thread does. AS-Safe. */
+/*
+ * For an action with SA_RESETHAND. 1: the caller is to run its handler; 0: another thread does.
+ * AS-Safe.
+ */
 int action_reset(struct action *a, uint64_t version);
 
-/* As sigaction(2): what one call sets, exactly one other call gets as old, which may be NULL. AS-Safe. */
+/*
+ * As sigaction(2): what one call sets, exactly one other call gets as old, which may be NULL.
+ * AS-Safe.
+ */
 void action_replace(struct action *a, const struct sigaction *action, struct sigaction *old);
 
 /* The calling thread is the only one: what others had claimed is free. */

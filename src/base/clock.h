@@ -20,8 +20,8 @@ static inline uint64_t clock_now_ns(void)
 }
 
 /*
- * Any clock by the system call: for a CPU clock the vDSO makes it too, and code that leaves the vector registers
- * alone cannot call the vDSO. 0: there is no such clock.
+ * Any clock by the system call: for a CPU clock the vDSO makes it too, and code that leaves the
+ * vector registers alone cannot call the vDSO. 0: there is no such clock.
  */
 static inline __attribute__((always_inline)) uint64_t clock_ns(clockid_t clock)
 {

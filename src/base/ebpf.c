@@ -165,7 +165,9 @@ int ebpf_attach_tracepoint(int program, const char *name)
 	return sys_bpf(BPF_RAW_TRACEPOINT_OPEN, &attr, sizeof(attr));
 }
 
-/* BTF of three types: 1 a signed 32-bit int (the key), 2 an int of 8 bytes, 3 an array (the value). */
+/*
+ * BTF of three types: 1 a signed 32-bit int (the key), 2 an int of 8 bytes, 3 an array (the value).
+ */
 static int btf_load(uint32_t bytes)
 {
 	static const char names[] = "\0int\0word";

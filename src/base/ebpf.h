@@ -128,10 +128,15 @@ int ebpf_map_read(int map_fd, const void *key, void *value);
 int ebpf_map_write(int map_fd, const void *key, const void *value);
 int ebpf_map_remove(int map_fd, const void *key);
 
-/* Attach a program to a raw tracepoint of this name. Returns a descriptor, which keeps the program, or -errno. */
+/*
+ * Attach a program to a raw tracepoint of this name. Returns a descriptor, which keeps the program,
+ * or -errno.
+ */
 int ebpf_attach_tracepoint(int program, const char *name);
 
-/* Create per-task storage, bytes a multiple of 8; it needs a BTF description, which is made here. */
+/*
+ * Create per-task storage, bytes a multiple of 8; it needs a BTF description, which is made here.
+ */
 #define EBPF_TASK_BYTES 16 /* two u64 */
 int ebpf_task_storage_create(uint32_t bytes);
 

@@ -2,8 +2,8 @@
 /*
  * general_regs.h - included first: all functions of the file leave the vector registers alone.
  *
- * A thread that comes from a probe is asked for its condition before those are saved, which costs more
- * than the question. Where the compiler cannot promise it, they are saved first.
+ * A thread that comes from a probe is asked for its condition before those are saved, which costs
+ * more than the question. Where the compiler cannot promise it, they are saved first.
  */
 #ifndef BASE_GENERAL_REGS_H
 #define BASE_GENERAL_REGS_H

@@ -2,8 +2,9 @@
 /*
  * hash.h - two hashes, for all that needs one.
  *
- * FNV-1a gives a name to a sequence: the same bytes have the same one in each run, so it may be written to a file.
- * HASH_MIX spreads a number over the rows of a table: its upper bits depend on all bits of the number.
+ * FNV-1a gives a name to a sequence: the same bytes have the same one in each run, so it may be
+ * written to a file. HASH_MIX spreads a number over the rows of a table: its upper bits depend on
+ * all bits of the number.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

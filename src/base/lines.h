@@ -20,7 +20,10 @@ struct lines {
 
 /* 0 or -errno. */
 int lines_open(struct lines *lines, const char *path);
-/* Without its end, valid until the next call; NULL: no line is left. The rest of a longer one is a line. */
+/*
+ * Without its end, valid until the next call; NULL: no line is left. The rest of a longer one is a
+ * line.
+ */
 char *lines_next(struct lines *lines);
 void lines_close(struct lines *lines);
 

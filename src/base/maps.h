@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maps.h - the mappings of a process, row by row, as the kernel lists them in /proc/PID/maps. AS-Safe, and small
- * enough for the stack of a handler.
+ * maps.h - the mappings of a process, row by row, as the kernel lists them in /proc/PID/maps.
+ * AS-Safe, and small enough for the stack of a handler.
  *
  *	struct maps maps;
  *	char name[64];
@@ -11,8 +11,8 @@
  *		...
  *	int err = maps_close(&maps);
  *
- * A name may be longer than any room, and its end may look like a row: what has no room is left out, and never read
- * as a row.
+ * A name may be longer than any room, and its end may look like a row: what has no room is left
+ * out, and never read as a row.
  */
 #ifndef BASE_MAPS_H
 #define BASE_MAPS_H
@@ -50,8 +50,8 @@ struct maps {
 };
 
 /*
- * 0 or -errno, which maps_close() gives too. pid 0: this process, also after its first thread has ended. Names get
- * into room bytes at name, and end there; with 0 they are not read.
+ * 0 or -errno, which maps_close() gives too. pid 0: this process, also after its first thread has
+ * ended. Names get into room bytes at name, and end there; with 0 they are not read.
  */
 int maps_open(struct maps *maps, pid_t pid, char *name, size_t room);
 /* Valid until the next call; NULL: there are no more. */
@@ -59,7 +59,9 @@ const struct maps_row *maps_next(struct maps *maps);
 /* 0, or the error after which there were no more rows. Leaves errno alone, as all of them do. */
 int maps_close(struct maps *maps);
 
-/* The row of an address. 0, -ENOENT: nothing is mapped there, or -errno. row->name is name, or "". */
+/*
+ * The row of an address. 0, -ENOENT: nothing is mapped there, or -errno. row->name is name, or "".
+ */
 int maps_find(pid_t pid, uint64_t address, char *name, size_t room, struct maps_row *row);
 
 static inline int maps_has(const struct maps_row *row, uint64_t address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * marker.h - signals that a thread has blocked in place of others, which stay unblocked: guest/signals.c. The
- * command does it for threads that ran before.
+ * marker.h - signals that a thread has blocked in place of others, which stay unblocked:
+ * guest/signals.c. The command does it for threads that ran before.
  */
 #ifndef BASE_MARKER_H
 #define BASE_MARKER_H

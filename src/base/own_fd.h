@@ -33,7 +33,10 @@ struct own_fd_call {
 };
 
 struct own_fd_table {
-	/* A thread of the table makes the call. What the call returned; -EBADF: there is no table any more. */
+	/*
+	 * A thread of the table makes the call. What the call returned; -EBADF: there is no table
+	 * any more.
+	 */
 	long (*make)(const struct own_fd_call *call);
 	/* A thread of the table runs it, which may not wait for another thread. As make. */
 	long (*call)(long (*run)(void *arg), void *arg);
@@ -50,13 +53,21 @@ extern const struct own_fd_table *own_fd_table; /* NULL: there is none */
  * number for any thread.
  */
 int own_fd_up(int fd);
-/* open(2) with O_CLOEXEC, for the calling thread, which closes it soon. The descriptor or -errno. */
+/*
+ * open(2) with O_CLOEXEC, for the calling thread, which closes it soon. The descriptor or -errno.
+ */
 int own_fd_open(const char *path, int flags);
-/* A system call that makes a descriptor which any thread may use later. The descriptor or -errno. */
+/*
+ * A system call that makes a descriptor which any thread may use later. The descriptor or -errno.
+ */
 int own_fd_keep(long number, long a, long b, long c, long d, long e);
-/* run is about descriptors of the table: it runs where they are near. What it returns, or -EBADF. */
+/*
+ * run is about descriptors of the table: it runs where they are near. What it returns, or -EBADF.
+ */
 long own_fd_run(long (*run)(void *arg), void *arg);
-/* A system call about the file of number fd, which is in the table: see sys_of_fd() and sys_mmap(). */
+/*
+ * A system call about the file of number fd, which is in the table: see sys_of_fd() and sys_mmap().
+ */
 long own_fd_far(long number, int fd, long b, long c, long d, long e);
 long own_fd_far_map(long address, long bytes, long protection, long flags, int fd, long offset);
 

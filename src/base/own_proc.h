@@ -2,8 +2,8 @@
 /*
  * own_proc.h - are the numbers in /proc those of this process's PID namespace?
  *
- * They are not after `unshare --pid --fork` without --mount-proc: there /proc/PID is another process
- * than kill(PID) reaches.
+ * They are not after `unshare --pid --fork` without --mount-proc: there /proc/PID is another
+ * process than kill(PID) reaches.
  */
 #ifndef BASE_OWN_PROC_H
 #define BASE_OWN_PROC_H

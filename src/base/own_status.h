@@ -13,8 +13,8 @@
 #define OWN_STATUS_LINE 24u /* bytes, at least as many as of a key with its first character */
 
 /*
- * The first character of a value, whose key is as "\nSeccomp:\t"; 0: the kernel has no such line; or -errno.
- * The list of groups, which comes before some, may be longer than any room here.
+ * The first character of a value, whose key is as "\nSeccomp:\t"; 0: the kernel has no such line;
+ * or -errno. The list of groups, which comes before some, may be longer than any room here.
  */
 static inline int own_status(const char *key)
 {

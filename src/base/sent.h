@@ -28,7 +28,10 @@ struct sent_hold {
  * first. AS-Safe.
  */
 void sent_hold(struct sent_hold *hold);
-/* Sends them again, each to whom it was sent: another thread may wait for it. All signals are blocked. AS-Safe. */
+/*
+ * Sends them again, each to whom it was sent: another thread may wait for it. All signals are
+ * blocked. AS-Safe.
+ */
 void sent_let(struct sent_hold *hold);
 /* One is sent as it was, to this thread or to the process. AS-Safe. */
 void sent_again(const siginfo_t *info);

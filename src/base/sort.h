@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* sort.h - qsort() without an allocation: that of glibc takes one where the rows are more than 1 KiB. */
+/*
+ * sort.h - qsort() without an allocation: that of glibc takes one where the rows are more than 1
+ * KiB.
+ */
 #ifndef BASE_SORT_H
 #define BASE_SORT_H
 

@@ -120,7 +120,9 @@ static inline ssize_t sys_read_memory(pid_t pid, uint64_t addr, void *buf, size_
 
 	long got = sys6(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
 
-	/* The first thread, whose number the process has, may have ended, and its memory with it. */
+	/*
+	 * The first thread, whose number the process has, may have ended, and its memory with it.
+	 */
 	if (got == -ESRCH && pid == sys_getpid())
 		got = sys6(SYS_process_vm_readv, sys_gettid(), &local, 1, &remote, 1, 0);
 	return got;

@@ -28,8 +28,8 @@ TRAP_PATH int text_byte(uint64_t address)
 	if (n != -EPERM && n != -EACCES && n != -ENOSYS)
 		return -1;
 	/*
-	 * Refused by a filter: then it is read as the processor did a moment ago. In front of the page
-	 * that it is in may be nothing.
+	 * Refused by a filter: then it is read as the processor did a moment ago. In front of the
+	 * page that it is in may be nothing.
 	 */
 	if (address % PAGE_BYTES == PAGE_BYTES - 1)
 		return -1;

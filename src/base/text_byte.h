@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * The byte at an address that the thread has just run, or the one before or after it; -1: nothing can
- * be read there. AS-Safe.
+ * The byte at an address that the thread has just run, or the one before or after it; -1: nothing
+ * can be read there. AS-Safe.
  */
 int text_byte(uint64_t address);
 

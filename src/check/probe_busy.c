@@ -13,7 +13,10 @@
  */
 #define WAITED_PERCENT 10u
 
-/* Pressure stall information, Linux commit eb414681d5a0, v4.20: `some avg10=... total=MICROSECONDS`. */
+/*
+ * Pressure stall information, Linux commit eb414681d5a0, v4.20: `some avg10=...
+ * total=MICROSECONDS`.
+ */
 static uint64_t waited_us(void)
 {
 	FILE *f = fopen("/proc/pressure/cpu", "re");

@@ -2,8 +2,8 @@
 /*
  * probe_fires.c - whether a hardware breakpoint fires at all.
  *
- * Some hypervisors and emulators accept what is written into the debug registers, and ignore it: the
- * kernel then opens a breakpoint, and each of its hits is lost in silence.
+ * Some hypervisors and emulators accept what is written into the debug registers, and ignore it:
+ * the kernel then opens a breakpoint, and each of its hits is lost in silence.
  */
 #include <linux/hw_breakpoint.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
 /*
  * kept_fd.h - a descriptor that stays open in a program which does not know of it.
  *
- * The program may close descriptors that it does not know, and get the number again for a file of its own.
- * So before each use the descriptor is compared with the file that was opened.
+ * The program may close descriptors that it does not know, and get the number again for a file of
+ * its own. So before each use the descriptor is compared with the file that was opened.
  */
 #ifndef CODE_KEPT_FD_H
 #define CODE_KEPT_FD_H

@@ -93,8 +93,8 @@ static void make_path(char *path, const char *folder, uint64_t number, const cha
 }
 
 /*
- * The number that a process has in /proc, which may be of another PID namespace than this process: there
- * the number that clone() returned is another process. 0: it has none.
+ * The number that a process has in /proc, which may be of another PID namespace than this process:
+ * there the number that clone() returned is another process. 0: it has none.
  */
 static uint64_t number_in_proc(int pidfd)
 {

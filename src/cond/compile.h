@@ -22,7 +22,8 @@ struct cond_names {
 	int (*write)(void *arg, const struct tree_node *n, struct steps *s,
 		     struct expression_error *error);
 	const struct trapline_condition_opts *opts; /* of symbols and events; may be NULL */
-	uint64_t bits; /* of the watched value: a hit that changes others alone is not reported 0: all */
+	/* of the watched value: a hit that changes others alone is not reported 0: all */
+	uint64_t bits;
 	void *arg;
 };
 

@@ -2,7 +2,8 @@
 /*
  * eval.c - the interpreter. Safe in a handler: no allocation, no recursion, a bounded loop.
  *
- * It defines what a condition means; emit.c must agree bit for bit (tests/unit/test_condition_language.c).
+ * It defines what a condition means; emit.c must agree bit for bit
+ * (tests/unit/test_condition_language.c).
  */
 #include "base/general_regs.h"
 

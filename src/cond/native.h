@@ -19,12 +19,13 @@ struct native_place {
 	uint64_t address; /* of the instruction: addr and ip */
 	uint64_t pid;
 	int flags_are_live; /* the program may still read them */
-	int32_t tid_at; /* of the thread's number, from the thread pointer; 0 there: not known yet */
+	/* of the thread's number, from the thread pointer; 0 there: not known yet */
+	int32_t tid_at;
 };
 
 /*
- * Runs with the registers of the program and leaves them as they were, flags too where they are live.
- * Falls through at its end when the condition is false. Below the red zone it uses the stack.
+ * Runs with the registers of the program and leaves them as they were, flags too where they are
+ * live. Falls through at its end when the condition is false. Below the red zone it uses the stack.
  */
 struct native_code {
 	uint8_t bytes[NATIVE_BYTES_MAX];

@@ -12,7 +12,9 @@ enum {
 	WAYS
 };
 
-/* With this truth value on top, where does it go from step at? A way out, or a step and the value. */
+/*
+ * With this truth value on top, where does it go from step at? A way out, or a step and the value.
+ */
 uint32_t native_follow(const struct condition *c, uint32_t at, uint32_t *value);
 
 /*

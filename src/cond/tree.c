@@ -173,7 +173,9 @@ static bool type_of(const char *name, uint8_t *size, bool *is_signed)
 	return *size != 0;
 }
 
-/* A word of the language, that no name hides. `count` and `str` are such words before a '(' alone. */
+/*
+ * A word of the language, that no name hides. `count` and `str` are such words before a '(' alone.
+ */
 static bool is_reserved(const struct tree_parser *p, const char *word, const char *after)
 {
 	uint8_t size;
@@ -531,8 +533,8 @@ static struct tree_node *tree_expression(struct tree_parser *p)
 }
 
 /*
- * One block of memory has the tree. Each node, and each string, is made of some characters of the text;
- * a path has one node more.
+ * One block of memory has the tree. Each node, and each string, is made of some characters of the
+ * text; a path has one node more.
  */
 static struct expression *tree_new(const char *text)
 {

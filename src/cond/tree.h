@@ -8,7 +8,8 @@
  *   place   := path ['+' number | '-' number] [':' length]
  *   path    := '*' path | '(' type '*' ... ')' path | postfix
  *   postfix := primary { '.' member | '->' member | '[' index ']' }
- *   primary := '(' path ['+' number | '-' number] ')' | number | [file ':' | object ':'] name { '::' name }
+ *   primary := '(' path ['+' number | '-' number] ')' | number
+ *              | [file ':' | object ':'] name { '::' name }
  *
  * In a condition, a path has no sum inside. Where both readings are possible, the path wins.
  */
@@ -61,7 +62,8 @@ struct tree_node {
 	bool is_signed;
 	bool is_negative;
 	bool is_address;
-	int column; /* of its operator or first character, from 1; of a text that is compared or looked up */
+	/* of its operator or first character, from 1; of a text that is compared or looked up */
+	int column;
 	int start; /* its characters in the source, with parentheses around it */
 	int end;
 	uint32_t len;

@@ -22,7 +22,10 @@ static void create_undo(struct trapline_event *ev)
 	event_release(ev);
 }
 
-/* In this order: no new call, no new hit, wait for callbacks, wait for calls, and only then release. */
+/*
+ * In this order: no new call, no new hit, wait for callbacks, wait for calls, and only then
+ * release.
+ */
 void event_close(struct trapline_event *ev)
 {
 	uint32_t live = EVENT_LIVE;
@@ -31,7 +34,10 @@ void event_close(struct trapline_event *ev)
 	if (!atomic_cas(&ev->state, &live, EVENT_CLOSING))
 		return;
 	if (ev->owner_pid != sys_getpid()) {
-		/* A forked child: its copies of the descriptors are closed, the parent's event stays. */
+		/*
+		 * A forked child: its copies of the descriptors are closed, the parent's event
+		 * stays.
+		 */
 		event_give(ev);
 		return;
 	}

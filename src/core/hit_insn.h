@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hit_insn.h - which instruction made the access that a watch of this process reported. In its callback. */
+/*
+ * hit_insn.h - which instruction made the access that a watch of this process reported. In its
+ * callback.
+ */
 #ifndef CORE_HIT_INSN_H
 #define CORE_HIT_INSN_H
 

@@ -297,7 +297,10 @@ static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 	return 0;
 }
 
-/* No signal is asked for, but one can come: arch_has_lost_cause(). By default it would end the process. */
+/*
+ * No signal is asked for, but one can come: arch_has_lost_cause(). By default it would end the
+ * process.
+ */
 static void expect_lost_causes(const struct trapline_event *ev)
 {
 	if (ev->attr.type == PERF_TYPE_BREAKPOINT && ev->pid == ev->owner_pid)

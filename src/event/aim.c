@@ -31,7 +31,10 @@ int event_open_fd(struct perf_event_attr *attr, pid_t tid, int cpu)
 			   PERF_FLAG_FD_CLOEXEC);
 }
 
-/* What changes an event in all threads runs where its descriptors are near: at once, and not call by call. */
+/*
+ * What changes an event in all threads runs where its descriptors are near: at once, and not call
+ * by call.
+ */
 struct change {
 	struct trapline_event *ev;
 	const struct perf_event_attr *attr;

@@ -19,7 +19,10 @@
 #define ARCH_REG_ARGUMENT 5	    /* the first one */
 #define ARCH_REG_CALLER ARCH_REG_SP /* at a function's first instruction it points to it */
 #define ARCH_CALLER_IN_MEMORY 1
-/* The flag RF lets an instruction run after its breakpoint; elsewhere the kernel steps, as uprobes do. */
+/*
+ * The flag RF lets an instruction run after its breakpoint; elsewhere the kernel steps, as uprobes
+ * do.
+ */
 #define ARCH_RESUMES_BREAKPOINTS 1
 #define ARCH_RED_ZONE 128u /* below sp: not overwritten by signals, so used by leaf functions */
 

@@ -82,7 +82,10 @@ static int wait_for_listed(struct births *births, pid_t pid, enum births_of of)
 	return err ? err : born || list->count != before->count;
 }
 
-/* The kernel ends its list where a thread ends while it is being listed (fs/proc/base.c, next_tid()). */
+/*
+ * The kernel ends its list where a thread ends while it is being listed (fs/proc/base.c,
+ * next_tid()).
+ */
 #define READINGS_MAX 4
 
 int births_wait(struct births *births, pid_t pid, enum births_of of)

@@ -57,7 +57,10 @@ static int ioctl_all(struct trapline_event *ev, unsigned long request)
 	return 0;
 }
 
-/* A descriptor that the program has closed, or uses for another file, costs the event of that thread only. */
+/*
+ * A descriptor that the program has closed, or uses for another file, costs the event of that
+ * thread only.
+ */
 static int modify_all(struct trapline_event *ev)
 {
 	uint32_t cpus = ev->roots.fds_per_root / ev->part_count;
@@ -349,7 +352,9 @@ static int can_move(const struct trapline_event *ev, uint64_t addr, uint32_t len
 	return 1;
 }
 
-/* What is parked cannot find out that the kernel takes no such address. Tried in this thread alone. */
+/*
+ * What is parked cannot find out that the kernel takes no such address. Tried in this thread alone.
+ */
 static int try_address(const struct trapline_event *ev, uint64_t addr)
 {
 	struct perf_event_attr attr;

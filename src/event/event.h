@@ -119,7 +119,8 @@ _Static_assert(sizeof(struct event_control) <= 4096, "the control page is one pa
 
 /* Where count(EVENT) of a condition reads; survives the end of that event. */
 struct event_counted {
-	const struct event_control *control; /* a mapping of Trapline's own, or NULL: in the table */
+	/* a mapping of Trapline's own, or NULL: in the table */
+	const struct event_control *control;
 	const struct trapline_event *row;
 	uint32_t generation;
 };
@@ -127,9 +128,9 @@ struct event_counted {
 #define ROOTS_GROWN_MAX 24
 
 /*
- * Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. A callback
- * may read them while arming adds to them: count is written last and read first, and arrays that became
- * too small stay until the event is released.
+ * Descriptors of all threads: [root][part][cpu], one cpu when the event follows its thread. A
+ * callback may read them while arming adds to them: count is written last and read first, and
+ * arrays that became too small stay until the event is released.
  */
 struct event_roots {
 	int *fds;
@@ -225,7 +226,9 @@ struct trapline_event {
 	uint32_t access;
 	uint64_t period;
 	uint32_t counter; /* enum trapline_counter, of amounts */
-	/* Hits before that counter has reached the count are rejected; past it, the process stops. */
+	/*
+	 * Hits before that counter has reached the count are rejected; past it, the process stops.
+	 */
 	const struct trapline_event *amount;
 	uint64_t amount_at;
 
@@ -237,7 +240,10 @@ struct trapline_event {
 
 	uint32_t probe;		      /* TRAPLINE_BY_PROBE: its number, + 1 */
 	struct trapline_traps *traps; /* TRAPLINE_BY_TRAP */
-	/* The object with that code, which stays while a thread runs there; see verdict.c. 0: not known. */
+	/*
+	 * The object with that code, which stays while a thread runs there; see verdict.c. 0: not
+	 * known.
+	 */
 	uint64_t object_start;
 	uint64_t object_end;
 	const struct hit_slots *records; /* of the target: these, without a callback */
@@ -248,7 +254,8 @@ struct trapline_event {
 	pid_t op_owner;
 	uint32_t wanted;
 	uint32_t applied;
-	uint32_t is_inherited; /* by threads that are created: a change has to meet thread creations; see control.c */
+	/* by threads that are created: a change has to meet thread creations; see control.c */
+	uint32_t is_inherited;
 
 	int has_limit;
 	uint64_t limit;

@@ -9,7 +9,9 @@
 int event_limit_raise_once(void);
 /* Have room for so many. 0 or -EMFILE: the hard limit is lower. */
 int event_limit_raise(size_t descriptors);
-/* What arming raised, when all of a tool's are closed, where nothing else has changed it. AS-Safe. */
+/*
+ * What arming raised, when all of a tool's are closed, where nothing else has changed it. AS-Safe.
+ */
 void event_limit_restore(void);
 
 #endif

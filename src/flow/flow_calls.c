@@ -119,7 +119,10 @@ uint32_t flow_calls_step(struct flow_thread *t, flow_mark mark, uint64_t pc, uin
 		if (found)
 			continue;
 		const uint32_t number = make_step(t, &key, pc, sp);
-		/* If another thread took the row, this step is not found again: it is right all the same. */
+		/*
+		 * If another thread took the row, this step is not found again: it is right all the
+		 * same.
+		 */
 		if (number)
 			atomic_cas(&hash[i], &found, number);
 		return number ? number : parent;

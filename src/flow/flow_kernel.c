@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_kernel.c - files that are mapped, and bytes that the kernel passes from one descriptor to another.
+ * flow_kernel.c - files that are mapped, and bytes that the kernel passes from one descriptor to
+ * another.
  *
  * The latter never lie in the process. What went can be read once more from a file, and is compared
  * then; from a pipe or a socket it cannot, and that is counted.

@@ -31,7 +31,8 @@
 struct marked_page {
 	uint64_t number; /* address / 4096; 0: free */
 	flow_mark mark[4096];
-	uint16_t value[4096]; /* SETTLED | SETTLED_LAST | what the byte was at the end of its window */
+	/* SETTLED | SETTLED_LAST | what the byte was at the end of its window */
+	uint16_t value[4096];
 };
 
 static struct marked_page *pages;
@@ -112,7 +113,10 @@ static struct marked_page *make_page(uint64_t page)
 	for (uint32_t i = row_of(page);; i = (i + 1) % ROWS) {
 		uint32_t none = 0;
 
-		/* Two threads may make a page at once: the first in the row is the one that is found. */
+		/*
+		 * Two threads may make a page at once: the first in the row is the one that is
+		 * found.
+		 */
 		if (atomic_cas(&rows[i], &none, number + 1))
 			break;
 	}
@@ -179,7 +183,9 @@ static int is_as_now(const struct marked_page *p, uint32_t index, const struct p
 	       is_as_it_was(p, index, p->mark[index], now->bytes[index - now->first]);
 }
 
-/* How many bytes of its row are beside one, of at most `enough`; step: -1 before it, 1 behind it. */
+/*
+ * How many bytes of its row are beside one, of at most `enough`; step: -1 before it, 1 behind it.
+ */
 static uint32_t row_beside(const struct marked_page *p, uint32_t index, int step,
 			   const struct present *now, uint32_t enough)
 {
@@ -406,8 +412,8 @@ static void tell_row(const struct marked_page *p, uint32_t start, uint32_t end, 
 }
 
 /*
- * Rows that were moved only and are as in the source, or that were computed. Between their bytes may be
- * others: in wide characters, and where a program marks each one as quoted.
+ * Rows that were moved only and are as in the source, or that were computed. Between their bytes
+ * may be others: in wide characters, and where a program marks each one as quoted.
  */
 static void tell_kept(const struct marked_page *p)
 {

@@ -68,7 +68,9 @@ static const struct range *range_of(uint64_t address)
 	return NULL;
 }
 
-/* Blocks of glibc lie one behind the other, each with its size before it. 0: it is not to be found. */
+/*
+ * Blocks of glibc lie one behind the other, each with its size before it. 0: it is not to be found.
+ */
 static uint64_t block_of(const struct range *range, uint64_t address, uint64_t *size)
 {
 	uint64_t at = range->start;

@@ -48,7 +48,9 @@ int flow_join(const struct flow_moment *m, const char *name, int fd, uint64_t at
 
 /* ---- flow_kernel.c ---- */
 
-/* A file that becomes memory; or bytes that the kernel passes on. 1: some are followed in memory. */
+/*
+ * A file that becomes memory; or bytes that the kernel passes on. 1: some are followed in memory.
+ */
 int flow_kernel_pass(const struct flow_moment *m, const struct flow_site *site);
 
 /* The copies of what was followed become zeros. */

@@ -8,8 +8,8 @@
  * counts only if the byte still is what it was. It equals the source's, or, if it was computed,
  * what it was then.
  *
- * The parts, in the order of what happens; a part calls those below it, except that a step can reach a
- * site, and a watch can begin a window:
+ * The parts, in the order of what happens; a part calls those below it, except that a step can
+ * reach a site, and a watch can begin a window:
  *
  *	the run		flow_start.c	begin and end of the search
  *	sites		flow_sites.c	sources and sinks: libc's, and the user's
@@ -156,8 +156,8 @@ extern uint64_t flow_libc_start, flow_libc_end; /* its code */
 /* The first one that begins there; NULL: none does. */
 const struct flow_site *flow_site_at(uint64_t pc);
 /*
- * Whether this is the function that made the call. The processor leaves in rcx where a system call returns to: another
- * way than by the call can lead there too.
+ * Whether this is the function that made the call. The processor leaves in rcx where a system call
+ * returns to: another way than by the call can lead there too.
  */
 int flow_site_is_called(const struct flow_site *site, const uint64_t *regs);
 /* The next one there. */

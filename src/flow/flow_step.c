@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_step.c - what one instruction does to marks, just before it runs: see insn_flow.h for the forms.
+ * flow_step.c - what one instruction does to marks, just before it runs: see insn_flow.h for the
+ * forms.
  *
  * Most instructions meet no mark: then what they write loses its marks, and that is all.
  */
@@ -374,7 +375,10 @@ static void apply(struct step *s)
 	}
 }
 
-/* A load whose address was computed from followed bytes: what it gets is looked up. 0: it is not one. */
+/*
+ * A load whose address was computed from followed bytes: what it gets is looked up. 0: it is not
+ * one.
+ */
 static flow_mark index_of(const struct step *s)
 {
 	const uint64_t marked = s->form->indexes & s->t->any & 0xffff;

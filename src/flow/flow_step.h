@@ -27,7 +27,9 @@ void flow_regs_forget(struct flow_thread *t);
 /* ---- flow_touch.c ---- */
 
 struct trapline_hit;
-/* The instruction that a watch reports is done: its marks are set as if it had been in the window. */
+/*
+ * The instruction that a watch reports is done: its marks are set as if it had been in the window.
+ */
 void flow_touch(struct flow_thread *t, const struct trapline_hit *hit,
 		const struct insn_regs *after);
 

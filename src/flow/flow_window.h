@@ -13,8 +13,8 @@ void flow_threads_give(void);
 /* 1: a window begins when the handler returns; the calls that the thread is in are known. */
 int flow_window_begin(struct flow_thread *t, ucontext_t *context);
 /*
- * In a handler, perhaps on a small stack of the program: on the one of the thread's window, which is free while
- * none runs.
+ * In a handler, perhaps on a small stack of the program: on the one of the thread's window, which
+ * is free while none runs.
  */
 void flow_on_own_stack(const struct window_area *area, void (*call)(void *), void *arg);
 

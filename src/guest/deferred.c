@@ -2,7 +2,8 @@
 /*
  * deferred.c - see deferred.h.
  *
- * A row is its writer's from FREE to FULL, and its sender's from FULL to FREE. What finds no row is merged.
+ * A row is its writer's from FREE to FULL, and its sender's from FULL to FREE. What finds no row is
+ * merged.
  */
 #include "guest/deferred.h"
 
@@ -84,7 +85,10 @@ void deferred_send(void)
 		send_one(r);
 }
 
-/* The thread is asked for last: a filter of the program may forbid that call, and most often no row is full. */
+/*
+ * The thread is asked for last: a filter of the program may forbid that call, and most often no row
+ * is full.
+ */
 static int is_for_caller(const struct row *r, int signal)
 {
 	return atomic_get(&r->state) == FULL && r->info.si_signo == signal &&

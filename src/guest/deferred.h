@@ -2,8 +2,8 @@
 /*
  * deferred.h - a signal that was sent to the program waits until a tool has ended.
  *
- * The program has it blocked, and takes it by itself. The tool cannot end in a handler: its instructions have to go
- * first, because a thread with SIGTRAP blocked dies of one.
+ * The program has it blocked, and takes it by itself. The tool cannot end in a handler: its
+ * instructions have to go first, because a thread with SIGTRAP blocked dies of one.
  */
 #ifndef GUEST_DEFERRED_H
 #define GUEST_DEFERRED_H

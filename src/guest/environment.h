@@ -5,10 +5,14 @@
 
 #include <stddef.h>
 
-/* Programs that this one starts do without the agent, and without option, which begins the options. */
+/*
+ * Programs that this one starts do without the agent, and without option, which begins the options.
+ */
 void environment_forget(const char *option);
 
-/* Copies the value of an option ("race=") of TRAPLINE_OPTIONS, which may be NULL; 0: there is none. */
+/*
+ * Copies the value of an option ("race=") of TRAPLINE_OPTIONS, which may be NULL; 0: there is none.
+ */
 int environment_option(const char *all, const char *option, char *path, size_t n);
 
 #endif

@@ -112,7 +112,10 @@ static void find_all(void)
 		dlclose(libc);
 }
 
-/* A page that a thread of the program uses may not be exchanged at once. They lead to the original functions already. */
+/*
+ * A page that a thread of the program uses may not be exchanged at once. They lead to the original
+ * functions already.
+ */
 static void close_all(void)
 {
 	const struct timespec pause = { 0, LOOK_NS };

@@ -27,8 +27,9 @@ struct late_jump {
 };
 
 /*
- * Puts the jump, which leads to the original function. 0 or -errno, with the reason in problem: late_jump_has_no_room()
- * is for one that may be had as a trap. Not in a hit, and not in a thread that a trap would kill.
+ * Puts the jump, which leads to the original function. 0 or -errno, with the reason in problem:
+ * late_jump_has_no_room() is for one that may be had as a trap. Not in a hit, and not in a thread
+ * that a trap would kill.
  */
 int late_jump_open(struct late_jump *jump, struct code_problem *problem);
 bool late_jump_has_no_room(int err);

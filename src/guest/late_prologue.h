@@ -24,12 +24,15 @@ struct late_prologue {
 	uint32_t pushed; /* registers, by DWARF number */
 };
 
-/* One instruction more is before the jump. false: it cannot be, or a branch of the function leads there. */
+/*
+ * One instruction more is before the jump. false: it cannot be, or a branch of the function leads
+ * there.
+ */
 bool late_prologue_step(struct late_prologue *p);
 
 /*
- * The code for it: *to_guard undoes, and goes to the guard; *original has the copy, and goes to resume. It
- * stays for ever. 0 or -errno.
+ * The code for it: *to_guard undoes, and goes to the guard; *original has the copy, and goes to
+ * resume. It stays for ever. 0 or -errno.
  */
 int late_prologue_code(const struct late_prologue *p, uint64_t guard, uint64_t resume,
 		       uint64_t *to_guard, uint64_t *original);

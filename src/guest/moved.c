@@ -2,9 +2,10 @@
 /*
  * moved.c - waits until each thread has left a short function that it may have been in.
  *
- * A function of libc leads elsewhere from now on, but a thread may be behind its jump. Such a function makes a
- * system call that does not sleep. So a thread has left it that sleeps, or that has run for longer than the function
- * takes. A thread that waits for a CPU on a busy machine has not, however long that lasts.
+ * A function of libc leads elsewhere from now on, but a thread may be behind its jump. Such a
+ * function makes a system call that does not sleep. So a thread has left it that sleeps, or that
+ * has run for longer than the function takes. A thread that waits for a CPU on a busy machine has
+ * not, however long that lasts.
  */
 #include "guest/moved.h"
 

@@ -89,7 +89,10 @@ __attribute__((constructor)) static void mend_own(void)
 		mend(map);
 }
 
-/* Long enough that the name fits. Another one each time: the loader does not load a second object of a name. */
+/*
+ * Long enough that the name fits. Another one each time: the loader does not load a second object
+ * of a name.
+ */
 static void make_path(int fd, char path[PATH_BYTES])
 {
 	uint64_t bits = clock_now_ns();

@@ -263,7 +263,10 @@ static int open_samples(pid_t tid)
 	return sys_perf_event_open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* The stack is that of the sample, and what it interrupted is read from the process: it stays as it is. */
+/*
+ * The stack is that of the sample, and what it interrupted is read from the process: it stays as it
+ * is.
+ */
 static int is_sample_inside(const struct look *look, const struct sample *s)
 {
 	const size_t filled = (size_t)s->stack[s->stack_bytes / 8];

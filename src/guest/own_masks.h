@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * own_masks.h - masks of the program that look as if a signal of them were blocked by its marker (base/marker.h).
+ * own_masks.h - masks of the program that look as if a signal of them were blocked by its marker
+ * (base/marker.h).
  *
- * A thread that has all signals but a few blocked has the markers blocked too. In a process that runs already such
- * masks are read before the command gives a thread a marker.
+ * A thread that has all signals but a few blocked has the markers blocked too. In a process that
+ * runs already such masks are read before the command gives a thread a marker.
  */
 #ifndef GUEST_OWN_MASKS_H
 #define GUEST_OWN_MASKS_H
@@ -20,8 +21,8 @@
  */
 void own_masks_read(void (*each)(uint64_t mask));
 /*
- * 1: a thread had it then, with this signal open; those that are kept from the program do not count, since a tool may
- * have opened another one of them. AS-Safe.
+ * 1: a thread had it then, with this signal open; those that are kept from the program do not
+ * count, since a tool may have opened another one of them. AS-Safe.
  */
 int own_masks_have(uint64_t mask, uint64_t open);
 

@@ -143,8 +143,9 @@ TRAP_PATH static void wait_for(struct request *r)
 }
 
 /*
- * With signals blocked: a handler of the program may leave by longjmp(3), and the server would write here. Those that
- * instructions raise stay as they are: the call may be about this thread's mask.
+ * With signals blocked: a handler of the program may leave by longjmp(3), and the server would
+ * write here. Those that instructions raise stay as they are: the call may be about this thread's
+ * mask.
  */
 TRAP_PATH long own_table_call(long (*run)(void *arg), void *arg)
 {
@@ -263,7 +264,10 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* A process that is stopped starts no thread, and on a busy machine one may wait for a CPU for long. */
+/*
+ * A process that is stopped starts no thread, and on a busy machine one may wait for a CPU for
+ * long.
+ */
 static int wait_for_server(void)
 {
 	const struct timespec step = { 0, BEGIN_STEP_NS };
@@ -374,7 +378,10 @@ int own_table_start_thread(size_t stack_bytes, void *(*run)(void *), void *arg)
 	return (int)own_fd_run(start_here, &start);
 }
 
-/* From another table by its path: no other way leads from one table to another without a moment in the program's. */
+/*
+ * From another table by its path: no other way leads from one table to another without a moment in
+ * the program's.
+ */
 int own_table_take(int fd)
 {
 	char path[64];

@@ -16,11 +16,15 @@
 #include <stddef.h>
 
 /*
- * Starts the server, or counts one more user of it. One caller at a time; not in a handler. 0; or -errno, and all
- * is in the program's table as before. -EUNATCH: the process is stopped, or has no CPU.
+ * Starts the server, or counts one more user of it. One caller at a time; not in a handler. 0; or
+ * -errno, and all is in the program's table as before. -EUNATCH: the process is stopped, or has no
+ * CPU.
  */
 int own_table_begin(void);
-/* The last user ends the server, and all that is in the table is closed. In a thread of the table, too. */
+/*
+ * The last user ends the server, and all that is in the table is closed. In a thread of the table,
+ * too.
+ */
 void own_table_end(void);
 int own_table_is_open(void);
 /* In a forked child, which has no server. */
@@ -28,20 +32,29 @@ void own_table_forked(void);
 
 /* In the server: what run returns. -EBADF: there is no server, and it did not run. AS-Safe. */
 long own_table_call(long (*run)(void *arg), void *arg);
-/* A thread in the table, as own_thread_start() has it; with the table of the caller if there is no server. */
+/*
+ * A thread in the table, as own_thread_start() has it; with the table of the caller if there is no
+ * server.
+ */
 int own_table_start_thread(size_t stack_bytes, void *(*run)(void *), void *arg);
-/* First in such a thread, and last. The loader of an attach lends its table, and is in it from own_table_begin() on. */
+/*
+ * First in such a thread, and last. The loader of an attach lends its table, and is in it from
+ * own_table_begin() on.
+ */
 void own_table_enter(void);
 void own_table_leave(void);
 
 /*
- * The file of a descriptor of the calling thread, opened again in the table, for reading and writing. Any thread
- * uses the number. Or -errno.
+ * The file of a descriptor of the calling thread, opened again in the table, for reading and
+ * writing. Any thread uses the number. Or -errno.
  */
 int own_table_take(int fd);
 /* The folder in /proc with the descriptors of the table, for a thread that has another one. */
 void own_table_folder(char *path, size_t bytes);
-/* The calling thread has another table than the program: what it opens for itself stays there. 0: it has not. */
+/*
+ * The calling thread has another table than the program: what it opens for itself stays there. 0:
+ * it has not.
+ */
 void own_table_spare(int is_spared);
 
 #endif

@@ -27,14 +27,15 @@ void own_thread_prepare(void);
 int own_thread_start_joinable(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /*
- * Detached. stack_bytes are for run; the program's thread-local variables come on top. create is libc's. 0 or
- * -errno.
+ * Detached. stack_bytes are for run; the program's thread-local variables come on top. create is
+ * libc's. 0 or -errno.
  */
 int own_thread_start(own_thread_create create, size_t stack_bytes, void *(*run)(void *), void *arg);
 
 /*
- * The thread whose thread-local storage the calling thread has: itself; or, in the loader of an attach, the thread that
- * the loader was made from, which waits for it in no function of libc, and has another table of descriptors.
+ * The thread whose thread-local storage the calling thread has: itself. In the loader of an attach
+ * it is the thread that the loader was made from. That thread waits for it in no function of libc,
+ * and has another table of descriptors.
  */
 pid_t own_thread_lender(void);
 
@@ -47,7 +48,10 @@ void own_thread_rests(void);
  * sent again by own_thread_shuts().
  */
 void own_thread_opens(void);
-/* The same for code of the program or its patch: of what instructions raise, all that has a handler is open. */
+/*
+ * The same for code of the program or its patch: of what instructions raise, all that has a handler
+ * is open.
+ */
 void own_thread_opens_to_code(void);
 void own_thread_shuts(void);
 

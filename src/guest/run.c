@@ -177,7 +177,10 @@ static void end_calls(struct run *run, int is_outside)
 	own_thread_shuts();
 }
 
-/* What a thread can still be at stays, until the next run. One that never armed, and is the only one, has nothing. */
+/*
+ * What a thread can still be at stays, until the next run. One that never armed, and is the only
+ * one, has nothing.
+ */
 static void tell_end(struct run *run, enum run_state state)
 {
 	const int may_give = run->give && (state == RUN_ENDED || !(run->flags & RUN_IS_ONCE));
@@ -187,7 +190,10 @@ static void tell_end(struct run *run, enum run_state state)
 	kept_fd_close(&run->lock);
 	const int is_outside = may_give && !outside_wait(OUTSIDE_MOST_NS);
 	const int is_free = is_outside && !run->give();
-	/* The command waits for the end before it blocks SIGTRAP again: until then what the program reads stays right. */
+	/*
+	 * The command waits for the end before it blocks SIGTRAP again: until then what the program
+	 * reads stays right.
+	 */
 	if (run->flags & RUN_OPENS_TRAP && run->sees_calls)
 		run->calls->rest();
 	else
@@ -251,7 +257,9 @@ static void leave(int has_table)
 	own_table_end();
 }
 
-/* It arms too: in the thread that was borrowed for the call, signals are blocked until it returns. */
+/*
+ * It arms too: in the thread that was borrowed for the call, signals are blocked until it returns.
+ */
 static void *run_late(void *arg)
 {
 	struct run *run = arg;
@@ -454,7 +462,9 @@ static void spare_numbers(void)
 		own_fd_lowest = LOWEST_FD;
 }
 
-/* A program that has just been started may have its numbers disturbed instead: it does not run yet. */
+/*
+ * A program that has just been started may have its numbers disturbed instead: it does not run yet.
+ */
 static int take_table(struct run *run, int is_late)
 {
 	run->has_thread = 0;
@@ -515,7 +525,10 @@ void run_start(struct run *const *table, size_t count, int (*end_all)(void))
 	}
 }
 
-/* SIGTRAP is taken before the command opens it in threads: one that is sent to them waits as before. */
+/*
+ * SIGTRAP is taken before the command opens it in threads: one that is sent to them waits as
+ * before.
+ */
 static int take_late(struct run *run, void *region, int lock)
 {
 	const int err = run_take(run, region, lock);
@@ -579,7 +592,10 @@ static void *keep_calls(void *arg)
 	return NULL;
 }
 
-/* Where libc cannot be changed the calls go to the kernel. The thread knows when the table is needed no more. */
+/*
+ * Where libc cannot be changed the calls go to the kernel. The thread knows when the table is
+ * needed no more.
+ */
 static int attach_kept(struct run *run, void *region)
 {
 	if (run->comes)

@@ -32,9 +32,15 @@ enum run_flag {
 	RUN_OPENS_TRAP =
 		128, /* its command opens SIGTRAP in threads, and blocks it again at the end */
 	RUN_LIVES_ON =
-		256, /* where the lock is not to be had any more the command is asked for by its number */
+		/*
+		 * where the lock is not to be had any more the command is asked for by its number
+		 */
+		256,
 	RUN_OWN_TABLE =
-		512, /* where it can, it has its descriptors in a table of its own: see guest/own_table.h */
+		/*
+		 * where it can, it has its descriptors in a table of its own: see guest/own_table.h
+		 */
+		512,
 };
 
 struct run {
@@ -56,15 +62,21 @@ struct run {
 	int (*call)(const char *text);
 
 	/*
-	 * In a program that was just started, and in a process that runs already. 0 or -errno. The region is the
-	 * tool's from here on. NULL: it does not come so.
+	 * In a program that was just started, and in a process that runs already. 0 or -errno. The
+	 * region is the tool's from here on. NULL: it does not come so.
 	 */
 	int (*start)(void *region);
 	int (*attach)(void *region);
-	/* * For a run that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any more. */
+	/*
+	 * * For a run that comes by attach, and has calls: 1: nothing of it raises SIGTRAP any
+	 * more.
+	 */
 	int (*is_over)(void);
 
-	/* All below are of a run that ends with its command; what is marked * may be NULL. With start, of one by -p. */
+	/*
+	 * All below are of a run that ends with its command; what is marked * may be NULL. With
+	 * start, of one by -p.
+	 */
 	size_t stack_bytes;	    /* of its thread */
 	void (*comes)(int is_late); /* * before anything is taken */
 	/*
@@ -73,14 +85,20 @@ struct run {
 	 */
 	int (*arm)(void *region, int is_late);
 	int (*begin)(
-		void *region); /* * at last. 0; or -errno: it is not armed, and ends with its command */
+		/* * at last. 0; or -errno: it is not armed, and ends with its command */
+		void *region);
 	void (*armed)(void *region);	 /* * in the thread; SIGTRAP is blocked */
 	int (*tick)(uint64_t passed_ns); /* * all 20 ms, in the thread. 1: it ends now */
 	void (*end)(void *region);
 	int (*give)(
-		void); /* * its memory, when no thread can be in it any more; then the region goes. 0 or -errno */
+		/*
+		 * * its memory, when no thread can be in it any more; then the region goes. 0 or
+		 * -errno
+		 */
+		void);
 	void (*ended)(
-		void *region); /* * last in the thread, also if it was not armed; SIGTRAP is blocked */
+		/* * last in the thread, also if it was not armed; SIGTRAP is blocked */
+		void *region);
 
 	/* For run_follow_forks(): before a fork, and after it in the parent and in the child. * */
 	void (*fork_begins)(void);
@@ -102,11 +120,14 @@ struct run {
 };
 
 /*
- * In the constructor of an object that is preloaded: all rows that TRAPLINE_OPTIONS names. end_all: see
- * signals_prepare().
+ * In the constructor of an object that is preloaded: all rows that TRAPLINE_OPTIONS names. end_all:
+ * see signals_prepare().
  */
 void run_start(struct run *const *table, size_t count, int (*end_all)(void));
-/* From outside, in a thread that is borrowed: one row. 0 or -errno; -EALREADY: another call does not return. */
+/*
+ * From outside, in a thread that is borrowed: one row. 0 or -errno; -EALREADY: another call does
+ * not return.
+ */
 int run_call(struct run *const *table, size_t count, const char *options, int (*end_all)(void));
 
 /* From now on the run gets forks. Not in a handler. */
@@ -114,7 +135,10 @@ void run_follow_forks(struct run *run);
 /* The program has asked for a filter: a system call of Trapline may kill it, and its children. */
 void run_make_no_calls(void);
 
-/* By a process that searches itself: no command, no lock. 0, or -EBUSY: there is a run; and its end. */
+/*
+ * By a process that searches itself: no command, no lock. 0, or -EBUSY: there is a run; and its
+ * end.
+ */
 int run_take(struct run *run, void *region, int lock);
 void run_forget(struct run *run);
 /*

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* sanitizer.h - a program that has the run-time of a sanitizer, which has handlers and blocks of its own. */
+/*
+ * sanitizer.h - a program that has the run-time of a sanitizer, which has handlers and blocks of
+ * its own.
+ */
 #ifndef GUEST_SANITIZER_H
 #define GUEST_SANITIZER_H
 

@@ -29,7 +29,10 @@ struct segv_tool {
 
 /* 0 or -errno. Not in a handler. */
 int segv_start(const struct segv_tool *tool);
-/* Once more: after segv_leave(), or where a thread was in sigaction(2) when it was taken. 0 or -errno. */
+/*
+ * Once more: after segv_leave(), or where a thread was in sigaction(2) when it was taken. 0 or
+ * -errno.
+ */
 int segv_take_again(void);
 /* The program has its action again. A handler that came past us stays. */
 void segv_leave(void);

@@ -14,14 +14,14 @@
 void *share_map(const char *text, uint64_t magic, size_t bytes);
 
 /*
- * In a process that was attached to: "fd:N". The head becomes private, so that a process forked later,
- * with other rights, cannot change it for this one.
+ * In a process that was attached to: "fd:N". The head becomes private, so that a process forked
+ * later, with other rights, cannot change it for this one.
  */
 void *share_map_own(const char *text, uint64_t magic, size_t bytes);
 
 /*
- * A descriptor of the data that such an option names, with a high number. It shares no lock with that
- * of trapline. -errno.
+ * A descriptor of the data that such an option names, with a high number. It shares no lock with
+ * that of trapline. -errno.
  */
 int share_open(const char *text);
 

@@ -66,9 +66,13 @@ static struct kept *const segv = &all[1];
 	k < all + sizeof(all) / sizeof(*all); \
 	k++
 
-/* It runs in a process from before: a signal that is blocked without its marker was blocked then. */
+/*
+ * It runs in a process from before: a signal that is blocked without its marker was blocked then.
+ */
 static uint32_t is_late;
-/* There the signal is blocked as the program asks, and only the markers of before are translated. */
+/*
+ * There the signal is blocked as the program asks, and only the markers of before are translated.
+ */
 static uint32_t keeps_none;
 static uint32_t has_kept_open; /* there are such markers */
 static int is_libc_changed;    /* a thread that starts a program may reach an int3 */

@@ -10,13 +10,14 @@
 #include "guest/kernel_action.h"
 
 /*
- * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno. Called when
- * a signal has come that the program takes by itself. -EINPROGRESS: it ends soon, see signals_tool_has_ended().
+ * Before the search or the budget starts. end_all: ends it in SIGTRAP, for good: 0 or -errno.
+ * Called when a signal has come that the program takes by itself. -EINPROGRESS: it ends soon, see
+ * signals_tool_has_ended().
  */
 void signals_prepare(int (*end_all)(void));
 /*
- * In a process that runs already: threads that the program has it blocked in have the marker blocked in place of SIGTRAP
- * (base/marker.h). The command has made so, and these functions do.
+ * In a process that runs already: threads that the program has it blocked in have the marker
+ * blocked in place of SIGTRAP (base/marker.h). The command has made so, and these functions do.
  */
 void signals_take_marked(int (*end_all)(void));
 /*
@@ -76,8 +77,8 @@ int signals_mask(signals_set_mask next, int how, const sigset_t *set, sigset_t *
 int signals_pending(int (*next)(sigset_t *), sigset_t *set);
 
 /*
- * A system call with SIGTRAP in it, without the functions of libc. 1: *result is that of the changed
- * call; 0: make it as it is.
+ * A system call with SIGTRAP in it, without the functions of libc. 1: *result is that of the
+ * changed call; 0: make it as it is.
  */
 typedef long (*raw_call)(long, ...);
 int signals_raw(raw_call next, long number, const long *arguments, long *result);
@@ -94,7 +95,10 @@ int signals_have_trap(void);
  * marker.
  */
 void signals_are_late(int keeps_open);
-/* There, before the command opens a signal in any thread: the masks that have a marker now are the program's. */
+/*
+ * There, before the command opens a signal in any thread: the masks that have a marker now are the
+ * program's.
+ */
 void signals_note_own_masks(void);
 /* Undoes signals_prepare() in this thread: nothing of Trapline handles SIGTRAP. */
 void signals_give_back(void);

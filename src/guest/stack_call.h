@@ -10,9 +10,9 @@
  *
  *	- All signals are blocked but SIGSEGV and SIGTRAP, which instructions raise. The program's
  *	  handlers wait, and none can leave by siglongjmp(3) over Trapline's frames.
- *	- The thread has no alternate stack, if it was on it. So Trapline's handlers, for what Trapline's own code
- *	  raises, continue below on Trapline's stack. The kernel refuses such a change on an alternate stack
- *	  (EPERM): it is made on Trapline's.
+ *	- The thread has no alternate stack, if it was on it. So Trapline's handlers, for what
+ *	  Trapline's own code raises, continue below on Trapline's stack. The kernel refuses such a
+ *	  change on an alternate stack (EPERM): it is made on Trapline's.
  *	- SIGSEGV and SIGTRAP that are sent wait in base/sent.h.
  *
  * The mask and the alternate stack are as before, to the bit, when it returns.

@@ -89,9 +89,14 @@ void heap_forked_alone(void);
 extern void (*heap_before_sample)(void);
 extern uint64_t heap_live; /* sampled blocks of this process that are in use */
 
-/* No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe. */
+/*
+ * No block is sampled from now on, none has guards, and no system call is made for them. AS-Safe.
+ */
 void heap_stop(void);
-/* The process ends: damages of blocks that are still in use are reported. AS-Safe. Not of a vfork child. */
+/*
+ * The process ends: damages of blocks that are still in use are reported. AS-Safe. Not of a vfork
+ * child.
+ */
 void heap_end(void);
 
 /* Bytes that had the pattern around a block. */
@@ -101,8 +106,8 @@ bool heap_is_damaged(const void *p, size_t bytes);
 #define HEAP_DRAWN (1u << 31)
 
 /*
- * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its context
- * have been, or HEAP_DRAWN. It is what each allocation pays.
+ * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its
+ * context have been, or HEAP_DRAWN. It is what each allocation pays.
  */
 uint32_t heap_wants(const uint64_t *frame);
 /* A block with guards, the nth sample of its context; NULL: the allocator shall give it. */
@@ -115,8 +120,8 @@ void heap_give(void *p, enum heap_family family, const uint64_t *frame);
 size_t heap_size(const void *p);
 
 /*
- * Not heap_has(p), and free(p) is certain to be an error: reports it. false: it may be a block of the
- * allocator. heap_may_be_wrong() asks first, and costs next to nothing.
+ * Not heap_has(p), and free(p) is certain to be an error: reports it. false: it may be a block of
+ * the allocator. heap_may_be_wrong() asks first, and costs next to nothing.
  */
 bool heap_is_wrong(void *p, const uint64_t *frame);
 
@@ -136,7 +141,10 @@ static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
  * error; `bytes`: all.
  */
 size_t heap_open_for_call(const void *p, size_t bytes);
-/* The program changed the access of these pages itself: what faults in blocks there is for its handler. */
+/*
+ * The program changed the access of these pages itself: what faults in blocks there is for its
+ * handler.
+ */
 void heap_protected(const void *p, size_t bytes);
 /* The call accessed that many bytes: reports what of them was an error. */
 void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,

@@ -2,9 +2,10 @@
 /*
  * heap_api.c - public entry points of the heap detector, for programs that search their own heap.
  *
- * The detector is the object that `trapline heap -p` loads into a process (agent/guard/guard_late.c): a
- * program that does not ask for it does not have it. It writes records into a region; a thread of the
- * library reads them and reports. The thread sleeps on a futex, so it never runs while nothing is found.
+ * The detector is the object that `trapline heap -p` loads into a process
+ * (agent/guard/guard_late.c): a program that does not ask for it does not have it. It writes
+ * records into a region; a thread of the library reads them and reports. The thread sleeps on a
+ * futex, so it never runs while nothing is found.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -128,7 +129,10 @@ static int look_at_threads(struct facts *out)
 	return 0;
 }
 
-/* A thread that begins or ends has all signals blocked for a moment, which is long on a busy machine. */
+/*
+ * A thread that begins or ends has all signals blocked for a moment, which is long on a busy
+ * machine.
+ */
 static int read_facts(struct facts *out)
 {
 	const struct timespec nap = { 0, MASK_NAP_NS };

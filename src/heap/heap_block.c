@@ -113,8 +113,8 @@ static void inspect(const struct heap_slot *slot)
 /* ---- take ---- */
 
 /*
- * What an allocator gives, and programs rely on: locks, vectors, bits that are kept in a pointer. No
- * type of more than 8 bytes fits into a block of 8.
+ * What an allocator gives, and programs rely on: locks, vectors, bits that are kept in a pointer.
+ * No type of more than 8 bytes fits into a block of 8.
  */
 static size_t usual_alignment(size_t bytes)
 {
@@ -222,7 +222,9 @@ static void tell_wrong_free(void *p, const struct heap_slot *slot, enum heap_kin
 	heap_tell(&error);
 }
 
-/* malloc() and free() are in any program, and it may have an operator of its own that calls them. */
+/*
+ * malloc() and free() are in any program, and it may have an operator of its own that calls them.
+ */
 static bool is_mismatched(const struct heap_slot *slot, enum heap_family family)
 {
 	return slot->family != family && slot->family != HEAP_OF_MALLOC && family != HEAP_OF_MALLOC;

@@ -21,7 +21,8 @@
 #define RESERVE_NS 5000000u	 /* that contexts have, and nothing else takes */
 #define YOUNG_NS 50000000u
 #define WATCHES_PARTS 2u
-#define LEAST_PARTS 4u	      /* of the share, no matter what calls and registers cost: for contexts */
+/* of the share, no matter what calls and registers cost: for contexts */
+#define LEAST_PARTS 4u
 #define LEAST_PARTS_OF_ALL 2u /* and for all blocks alike */
 #define ALLOWED_PROCESSES 10u
 #define ALLOWANCE_PARTS 10u /* of it for each further one */

@@ -2,8 +2,9 @@
 /*
  * heap_call.c - memory that a program gives to a system call.
  *
- * The kernel does not fault in the pool: the call would fail with EFAULT, which it does not without us.
- * So the pages get access before the call, and lose it after a call that did not go beyond its block.
+ * The kernel does not fault in the pool: the call would fail with EFAULT, which it does not without
+ * us. So the pages get access before the call, and lose it after a call that did not go beyond its
+ * block.
  */
 #include "heap/heap.h"
 

@@ -2,8 +2,8 @@
 /*
  * heap_cfi.c - see heap_cfi.h.
  *
- * The tables are those of loaded objects, which libgcc reads as they are, too. What is unusual in one
- * (expressions, signal frames, other encodings) makes the answer UNKNOWN.
+ * The tables are those of loaded objects, which libgcc reads as they are, too. What is unusual in
+ * one (expressions, signal frames, other encodings) makes the answer UNKNOWN.
  */
 #include "heap/heap_cfi.h"
 
@@ -146,7 +146,9 @@ static void restore(struct run *r, uint64_t reg)
 	}
 }
 
-/* As gcc has it where it aligns a stack: the end of the frame is in a word below the frame pointer. */
+/*
+ * As gcc has it where it aligns a stack: the end of the frame is in a word below the frame pointer.
+ */
 static void set_cfa_expression(struct run *r, struct bytes *b)
 {
 	uint64_t n = take_uleb(b);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_context.h - which blocks are worth a sample: the first of each calling context. heap_wants() asks. */
+/*
+ * heap_context.h - which blocks are worth a sample: the first of each calling context. heap_wants()
+ * asks.
+ */
 #ifndef HEAP_CONTEXT_H
 #define HEAP_CONTEXT_H
 

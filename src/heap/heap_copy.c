@@ -2,8 +2,8 @@
 /*
  * heap_copy.c - see heap_copy.h.
  *
- * glibc's functions keep the destination in rax, and the length in rdx until the ends are done. So the
- * registers are believed only if the address that faulted is in a range that they describe.
+ * glibc's functions keep the destination in rax, and the length in rdx until the ends are done. So
+ * the registers are believed only if the address that faulted is in a range that they describe.
  */
 #include "heap/heap_copy.h"
 

@@ -2,8 +2,8 @@
 /*
  * heap_copy.h - which block a copy begins in, whose end is out of it.
  *
- * memcpy() and its like access the end of a large range first. That may lie beside another block, or
- * outside of the pool.
+ * memcpy() and its like access the end of a large range first. That may lie beside another block,
+ * or outside of the pool.
  */
 #ifndef HEAP_COPY_H
 #define HEAP_COPY_H
@@ -28,8 +28,8 @@ void heap_copy_start(void);
 bool heap_copy_has(uint64_t pc);
 
 /*
- * The fault of an access to `address` was made by memcpy(), memmove() or memset(), of a range that begins
- * in a block, or beside one, and leaves it.
+ * The fault of an access to `address` was made by memcpy(), memmove() or memset(), of a range that
+ * begins in a block, or beside one, and leaves it.
  */
 bool heap_copy_find(const ucontext_t *context, uintptr_t address, struct heap_copy *out);
 

@@ -18,8 +18,8 @@ void heap_death_start(void);
 void heap_death_leave(void);
 
 /*
- * For sigaction(2) of the program: what the kernel gets for the default action, and what the program gets
- * back as the old one. Others are left alone.
+ * For sigaction(2) of the program: what the kernel gets for the default action, and what the
+ * program gets back as the old one. Others are left alone.
  */
 void heap_death_to_kernel(int signal, struct sigaction *action);
 void heap_death_from_kernel(int signal, struct sigaction *old);

@@ -71,7 +71,10 @@ uint32_t heap_random(void)
 	return (uint32_t)(mixed(self->random) >> 32);
 }
 
-/* -ln(r / 2^32), in parts of ONE; r > 0. The logarithm of what is below the first bit is within 0.008. */
+/*
+ * -ln(r / 2^32), in parts of ONE; r > 0. The logarithm of what is below the first bit is within
+ * 0.008.
+ */
 static uint64_t exponential(uint32_t r)
 {
 	uint32_t first = (uint32_t)__builtin_clz(r);
@@ -110,8 +113,8 @@ static uint64_t cost_of_sample(const struct heap_spent *spent)
 }
 
 /*
- * What is left, and half of what will be added: so in the long run a period's half is left over, and the limit
- * itself is seldom met.
+ * What is left, and half of what will be added: so in the long run a period's half is left over,
+ * and the limit itself is seldom met.
  */
 static uint32_t mean_for(const struct heap_spent *spent)
 {

@@ -2,9 +2,9 @@
 /*
  * heap_draw.h - which blocks are sampled of all blocks alike: each has the same chance.
  *
- * The chance is 1 / N. N follows from the time that samples take, from how many blocks the program allocates, and
- * from the budget. It changes slowly, and never because of what a block is: so an error in one of many blocks is
- * found with a chance that can be computed.
+ * The chance is 1 / N. N follows from the time that samples take, from how many blocks the program
+ * allocates, and from the budget. It changes slowly, and never because of what a block is: so an
+ * error in one of many blocks is found with a chance that can be computed.
  */
 #ifndef HEAP_DRAW_H
 #define HEAP_DRAW_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_fault.h - SIGSEGV: faults in the pool are errors of the heap, all others are the program's (guest/segv.h). */
+/*
+ * heap_fault.h - SIGSEGV: faults in the pool are errors of the heap, all others are the program's
+ * (guest/segv.h).
+ */
 #ifndef HEAP_FAULT_H
 #define HEAP_FAULT_H
 
@@ -21,8 +24,8 @@ bool heap_fault_call(void (*call)(void *), void *arg);
 bool heap_fault_copy(void *to, const void *from, size_t bytes);
 
 /*
- * The program ends by a signal: SIGSEGV at the return from the handler, where its access faults again;
- * any other at once.
+ * The program ends by a signal: SIGSEGV at the return from the handler, where its access faults
+ * again; any other at once.
  */
 void heap_fault_end(int signal);
 

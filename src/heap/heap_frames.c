@@ -100,7 +100,10 @@ static bool step(struct state *s, uint32_t rule, uintptr_t *at)
 
 extern void *__libc_stack_end; /* where that of the first thread begins: of ld.so */
 
-/* Threads have their control block at the top of their stack; another stack is taken for a large one. */
+/*
+ * Threads have their control block at the top of their stack; another stack is taken for a large
+ * one.
+ */
 static uintptr_t end_of_stack(uintptr_t frame)
 {
 	const uintptr_t tops[] = { (uintptr_t)__builtin_thread_pointer(),

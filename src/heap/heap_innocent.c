@@ -18,15 +18,18 @@
 #define UNROLLED 4u /* bytes at once, in libc's strspn() and strcspn() for a set of more than 16 */
 #define OPCODE_BYTES 4u
 
-/* Code with string functions that read more than the string: libc's, and those of the dynamic linker. */
+/*
+ * Code with string functions that read more than the string: libc's, and those of the dynamic
+ * linker.
+ */
 static struct {
 	uintptr_t start;
 	uintptr_t end;
 } libc[LIBC_PARTS];
 
 /*
- * memrchr() reads the vector that ends where the memory does. strstr() reads at the string's end what begins
- * before it, and moves it.
+ * memrchr() reads the vector that ends where the memory does. strstr() reads at the string's end
+ * what begins before it, and moves it.
  */
 static const void *backwards[BACKWARDS];
 

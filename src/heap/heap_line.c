@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_line.c - see heap_line.h: no symbols and no source lines, but files and addresses in them. */
+/*
+ * heap_line.c - see heap_line.h: no symbols and no source lines, but files and addresses in them.
+ */
 #include "heap/heap_line.h"
 
 #include <inttypes.h>

@@ -8,8 +8,8 @@
 #include "record/heap_region.h"
 
 /*
- * The members of `trapline heap --json` that need no symbols. The files are those of the region. Returns
- * the length, at most n - 1. Not in a handler.
+ * The members of `trapline heap --json` that need no symbols. The files are those of the region.
+ * Returns the length, at most n - 1. Not in a handler.
  */
 size_t heap_report_line(const struct heap_region *region, const struct heap_record *record,
 			char *line, size_t n);

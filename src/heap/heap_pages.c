@@ -196,8 +196,9 @@ static void close_behind(struct heap_slot *slot)
 }
 
 /*
- * Memory that could be written once is accounted by the kernel, also without access later. So a slot is
- * never joined with the pages around it, which were not: later changes of its access split and join nothing.
+ * Memory that could be written once is accounted by the kernel, also without access later. So a
+ * slot is never joined with the pages around it, which were not: later changes of its access split
+ * and join nothing.
  */
 bool heap_pool_open(struct heap_slot *slot)
 {

@@ -8,7 +8,8 @@
  * page. So the bytes of a freed block are kept, and a program that reads them after its error was
  * reported reads what it would without Trapline.
  *
- * Elsewhere, for larger slots, and where the kernel refuses a region (locked memory), it is mprotect(2).
+ * Elsewhere, for larger slots, and where the kernel refuses a region (locked memory), it is
+ * mprotect(2).
  */
 #ifndef HEAP_PAGES_H
 #define HEAP_PAGES_H
@@ -33,7 +34,9 @@ void heap_pool_open_again(struct heap_slot *slot);
 bool heap_pool_close(struct heap_slot *slot);
 /* Access to the page of an address, so that an access that was reported can continue. */
 void heap_pool_let(uintptr_t address);
-/* The same for a range, which lies in the pool; and back to what the states of its slots ask for. */
+/*
+ * The same for a range, which lies in the pool; and back to what the states of its slots ask for.
+ */
 void heap_pool_let_all(uintptr_t address, size_t bytes);
 void heap_pool_close_again(uintptr_t address, size_t bytes);
 

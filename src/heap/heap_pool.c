@@ -16,7 +16,10 @@
 
 #define ACCESS (PROT_READ | PROT_WRITE)
 
-/* All are 0 at first, so that no page is touched before it is used: both numbers are less that of the cell. */
+/*
+ * All are 0 at first, so that no page is touched before it is used: both numbers are less that of
+ * the cell.
+ */
 struct cell {
 	uint32_t turn; /* less the first one at which it may be taken */
 	uint32_t slot;

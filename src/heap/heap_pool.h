@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_pool.h - the slots of sampled blocks: pages for one block each, between pages without access.
+ * heap_pool.h - the slots of sampled blocks: pages for one block each, between pages without
+ * access.
  *
  * The slots are of some sizes. Their sum is fixed and stated: a process cannot get larger by more
  * than that, and by what the rows of slots take.

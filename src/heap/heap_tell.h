@@ -20,8 +20,9 @@ struct heap_error {
 	size_t bytes;		      /* 0: the instruction has it */
 	const struct heap_slot *slot; /* NULL: no sampled block */
 	const ucontext_t *context;    /* of the access; NULL: not by a fault */
-	const uint64_t *frame;	/* the caller of the function with it did it; NULL: not known */
-	const uint64_t *frames; /* the stack, where neither of both is; the first is behind a call */
+	const uint64_t *frame; /* the caller of the function with it did it; NULL: not known */
+	/* the stack, where neither of both is; the first is behind a call */
+	const uint64_t *frames;
 	uint32_t frame_count;
 	const char *message; /* of the allocator, a line; NULL: none */
 	uint64_t ip;	     /* of the access; 0: that of the context */

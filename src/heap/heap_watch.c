@@ -39,7 +39,10 @@
 #define CHOSEN 1u
 #define INNOCENT_MAX 2u /* aligned reads, before a watch rests */
 #define TRAP_NS 10000u	/* until Trapline's handler runs, and after it */
-/* Measured in a virtual machine: a switch of threads, for all that are open, and for each that is aimed. */
+/*
+ * Measured in a virtual machine: a switch of threads, for all that are open, and for each that is
+ * aimed.
+ */
 #define SWITCH_OPEN_NS 450u
 #define SWITCH_AIMED_NS 230u
 #define MOVE_EVERY_NS 100000u
@@ -158,8 +161,8 @@ static bool is_chosen(const struct watch *w, const struct heap_slot *slot)
 }
 
 /*
- * In a virtual machine a move costs as much as all else of a sample. Where many are taken at once, a
- * register stays with each of some for longer: it sees as much, and the others cost less.
+ * In a virtual machine a move costs as much as all else of a sample. Where many are taken at once,
+ * a register stays with each of some for longer: it sees as much, and the others cost less.
  */
 static bool may_move(void)
 {
@@ -222,7 +225,10 @@ static uint64_t switches_of_process(void)
 	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 }
 
-/* Those that rest already are closed: a register costs at each switch of threads as long as it is open. */
+/*
+ * Those that rest already are closed: a register costs at each switch of threads as long as it is
+ * open.
+ */
 static void rest_all(bool is_resting)
 {
 	for (uint32_t i = 0; i < WATCHES; i++) {

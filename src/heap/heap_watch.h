@@ -23,8 +23,8 @@ void heap_watch_newest(struct heap_slot *slot);
 void heap_watch_forget(struct heap_slot *slot);
 
 /*
- * From time to time. At each switch of threads the kernel changes the registers, which is part of the cost:
- * where the budget is used up, they rest until the next sample. AS-Safe.
+ * From time to time. At each switch of threads the kernel changes the registers, which is part of
+ * the cost: where the budget is used up, they rest until the next sample. AS-Safe.
  */
 void heap_watch_look(void);
 

@@ -34,7 +34,10 @@ static void find_stack(uintptr_t frame)
 		found.start = found.end = frame;
 	stack.start = found.start;
 	stack.end = block - found.start < found.end - found.start ? block : found.end;
-	/* The first thread's stack is a mapping alone, with what the kernel gave; others may lie among blocks. */
+	/*
+	 * The first thread's stack is a mapping alone, with what the kernel gave; others may lie
+	 * among blocks.
+	 */
 	if (stack.end != block && getauxval(AT_RANDOM) - found.start >= found.end - found.start)
 		stack.end = stack.start + 1;
 }

@@ -2,8 +2,9 @@
 /*
  * death_program.c - see death_program.h.
  *
- * A thread is known by the address of its task, since its number may be given again. The tracepoints give
- * pointers of the kernel as arguments: what they lead to is copied, and a failed copy ends the program.
+ * A thread is known by the address of its task, since its number may be given again. The
+ * tracepoints give pointers of the kernel as arguments: what they lead to is copied, and a failed
+ * copy ends the program.
  */
 #include "host/death_program.h"
 
@@ -195,8 +196,8 @@ static void emit_begin(struct ebpf *p, int32_t from_sp, int32_t align)
 }
 
 /*
- * Chunk by chunk, each within one page: one read would be all or nothing. Of a stack that has overflowed, sp is in
- * the page below it.
+ * Chunk by chunk, each within one page: one read would be all or nothing. Of a stack that has
+ * overflowed, sp is in the page below it.
  */
 static void emit_stack(struct ebpf *p, const struct death_watch *w)
 {
@@ -236,8 +237,8 @@ static void emit_code(struct ebpf *p)
 }
 
 /*
- * signal_deliver: the signal, its siginfo, the action. A thread that ends with its process has no siginfo: the
- * signal is another thread's, or was seen when it was sent.
+ * signal_deliver: the signal, its siginfo, the action. A thread that ends with its process has no
+ * siginfo: the signal is another thread's, or was seen when it was sent.
  */
 static void emit_signal(struct ebpf *p, const struct death_watch *w)
 {
@@ -258,7 +259,9 @@ static void emit_signal(struct ebpf *p, const struct death_watch *w)
 
 /* ---- a signal that is sent ---- */
 
-/* The process that gets it, which may be another than the one that runs; its number is left in R7. */
+/*
+ * The process that gets it, which may be another than the one that runs; its number is left in R7.
+ */
 static void emit_end_unless_to_member(struct ebpf *p, const struct death_watch *w, int process_at)
 {
 	ebpf_load_mem(p, BPF_DW, R3, CONTEXT, 16);
@@ -277,8 +280,8 @@ static void emit_end_unless_to_member(struct ebpf *p, const struct death_watch *
 }
 
 /*
- * signal_generate: the signal, its siginfo, the task. The siginfo is 1 where the kernel sends it for a reason of
- * its own; what it raises for an instruction has a positive code.
+ * signal_generate: the signal, its siginfo, the task. The siginfo is 1 where the kernel sends it
+ * for a reason of its own; what it raises for an instruction has a positive code.
  */
 static void emit_sent(struct ebpf *p, const struct death_watch *w, int process_at)
 {
@@ -358,7 +361,9 @@ static void emit_exit(struct ebpf *p, const struct death_watch *w)
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 }
 
-/* In a further pid namespace the number of another process is not known, and neither is a sender. */
+/*
+ * In a further pid namespace the number of another process is not known, and neither is a sender.
+ */
 static int emit(struct ebpf *p, const struct death_watch *w, int which)
 {
 	int process_at = 0;

@@ -2,7 +2,8 @@
 /*
  * death_record.h - a signal that a thread dies of, as the BPF program of death_watch.c writes it.
  *
- * Every member is 8 bytes wide, so that the program needs one kind of store. Registers are in DWARF order.
+ * Every member is 8 bytes wide, so that the program needs one kind of store. Registers are in DWARF
+ * order.
  */
 #ifndef HOST_DEATH_RECORD_H
 #define HOST_DEATH_RECORD_H

@@ -41,7 +41,9 @@ static int attach(struct death_watch *w, int which, const char *tracepoint)
 	return w->links[which] < 0 ? w->links[which] : 0;
 }
 
-/* A kernel before v5.15 has no call for the registers: then the signal and the address are known. */
+/*
+ * A kernel before v5.15 has no call for the registers: then the signal and the address are known.
+ */
 static int attach_signal(struct death_watch *w)
 {
 	w->has_registers = true;

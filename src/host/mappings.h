@@ -2,8 +2,9 @@
 /*
  * mappings.h - which files processes have mapped as code, still known when they have ended.
  *
- * The kernel writes a record for each mapping of code, each fork and each exec on each CPU. Those of processes
- * that are followed, and of what descends from them, are kept here. It needs CAP_PERFMON.
+ * The kernel writes a record for each mapping of code, each fork and each exec on each CPU. Those
+ * of processes that are followed, and of what descends from them, are kept here. It needs
+ * CAP_PERFMON.
  */
 #ifndef HOST_MAPPINGS_H
 #define HOST_MAPPINGS_H
@@ -29,7 +30,8 @@ struct mapped_process {
 	bool is_over;	  /* its end was taken in */
 	uint64_t ended_ns;
 	bool is_unsure; /* a record of it may be lost: what is known may be of before */
-	uint64_t version; /* of its files; another one after each change, and no other process has it */
+	/* of its files; another one after each change, and no other process has it */
+	uint64_t version;
 	uint64_t began;		   /* the version at its last exec, or at its fork */
 	uint64_t since_ns;	   /* its files were read then: older records are in them */
 	struct mapped_file *files; /* by time */

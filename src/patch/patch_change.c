@@ -2,8 +2,8 @@
 /*
  * patch_change.c - see patch_change.h.
  *
- * All words lead to gates, the phase becomes one of change, threads are waited for, the phase becomes old
- * or new by one store, and the words lead there directly.
+ * All words lead to gates, the phase becomes one of change, threads are waited for, the phase
+ * becomes old or new by one store, and the words lead there directly.
  */
 #include "patch/patch_change.h"
 

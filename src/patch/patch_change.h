@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* patch_change.h - from the old functions to the new ones, and back. All of it holds the lock of patches. */
+/*
+ * patch_change.h - from the old functions to the new ones, and back. All of it holds the lock of
+ * patches.
+ */
 #ifndef PATCH_PATCH_CHANGE_H
 #define PATCH_PATCH_CHANGE_H
 
@@ -11,7 +14,9 @@
  * again.
  */
 int patch_change(struct trapline_patch *patch, int to_new, uint64_t timeout_ns);
-/* Until no thread is in a gate that was led elsewhere. 0; -EBUSY: one is, and has been for a while. */
+/*
+ * Until no thread is in a gate that was led elsewhere. 0; -EBUSY: one is, and has been for a while.
+ */
 int patch_change_settle(const struct trapline_patch *patch);
 /* Forked: no thread waits any more, and none is there to end a change. */
 void patch_change_forked(struct trapline_patch *patch);

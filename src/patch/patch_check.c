@@ -35,7 +35,10 @@ static int pointer_form(const uint8_t *cie)
 
 	if (*letters != 'z')
 		return POINTER_ABSOLUTE;
-	/* Alignments, and the register of return addresses, are below 64: one byte each, as the length is. */
+	/*
+	 * Alignments, and the register of return addresses, are below 64: one byte each, as the
+	 * length is.
+	 */
 	at += 4;
 	for (const char *letter = letters + 1; *letter; letter++) {
 		if (*letter == 'R')

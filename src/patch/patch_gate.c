@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* patch_gate.c - see patch_gate.h. It runs before the vector registers are saved, and in SIGTRAP. */
+/*
+ * patch_gate.c - see patch_gate.h. It runs before the vector registers are saved, and in SIGTRAP.
+ */
 #include "base/general_regs.h"
 
 #include <linux/futex.h>

@@ -10,8 +10,8 @@
  * outside. Once outside, it stays so: each way in leads through a gate.
  *
  * Rules:
- * G1. The phase has a number in its upper bits that no other change of any patch has. What was found
- *     out about a thread counts for that number alone.
+ * G1. The phase has a number in its upper bits that no other change of any patch has. What was
+ *     found out about a thread counts for that number alone.
  * G2. A gate counts itself into users of its site before it inspects the patch of the site. The
  *     thread that ends a patch takes it from its sites, and waits for users before it frees the
  *     memory.
@@ -56,7 +56,8 @@ struct patch_site {
 struct patch_range {
 	uint64_t from;
 	uint64_t to;
-	uint64_t entry; /* a thread that is here is inside, too; a word on a stack may point here. 0: none */
+	/* a thread that is here is inside, too; a word on a stack may point here. 0: none */
+	uint64_t entry;
 	uint32_t function;
 };
 
@@ -143,7 +144,9 @@ int patch_scan(const struct trapline_patch *patch, uint32_t phase, uint64_t sp,
 /* 1: the address is a location on the way into a function that is left, or out of a gate. */
 int patch_is_on_the_way(const struct trapline_patch *patch, uint64_t pc);
 
-/* The calling thread runs, and was interrupted there: note what can be found out about it. AS-Safe. */
+/*
+ * The calling thread runs, and was interrupted there: note what can be found out about it. AS-Safe.
+ */
 void patch_tick(struct trapline_patch *patch, pid_t tid, uint64_t pc, uint64_t sp);
 
 /* NULL: the table is full. AS-Safe. */

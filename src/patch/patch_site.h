@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* patch_site.h - the jumps at old functions, which come and go. All of it holds the lock of patches. */
+/*
+ * patch_site.h - the jumps at old functions, which come and go. All of it holds the lock of
+ * patches.
+ */
 #ifndef PATCH_PATCH_SITE_H
 #define PATCH_PATCH_SITE_H
 
@@ -15,8 +18,9 @@ enum patch_way {
 };
 
 /*
- * Put the jump at address. It leads to the old function at first. With may_trap an int3 is put where no
- * jump can be had: it has no gate. 0; -EBUSY: it is another patch's; errors as code_probe_open().
+ * Put the jump at address. It leads to the old function at first. With may_trap an int3 is put
+ * where no jump can be had: it has no gate. 0; -EBUSY: it is another patch's; errors as
+ * code_probe_open().
  */
 int patch_site_open(uint64_t address, int may_trap, struct patch_site **out,
 		    struct code_problem *problem);

@@ -147,8 +147,8 @@ static uint64_t passes_left_to_breakpoint(pid_t pid)
 }
 
 /*
- * To the count, or leg->early passes short of it, or less. A process that runs may pass it before it is
- * asked to stop: then it was missed.
+ * To the count, or leg->early passes short of it, or less. A process that runs may pass it before
+ * it is asked to stop: then it was missed.
  */
 static int run_to_count(struct leg *leg, uint64_t count)
 {

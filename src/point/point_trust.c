@@ -8,8 +8,8 @@
  *   cc1582c231ea, v4.12-rc5, lost them for events that exclude the kernel, and software clocks
  *   still do: perf_exclude_event());
  * - they come late by an amount that has a bound, which is measured.
- * It is tried in a child that computes, or calls, by the very way that points are reached. So what is
- * measured is from the count that was asked for to where the process is.
+ * It is tried in a child that computes, or calls, by the very way that points are reached. So what
+ * is measured is from the count that was asked for to where the process is.
  */
 #include <errno.h>
 #include <pthread.h>

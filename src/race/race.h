@@ -18,7 +18,10 @@
 
 enum race_start_flag {
 	RACE_IS_LATE =
-		1, /* threads run already, and their creation is not reported: see race_birth_begins() */
+		/*
+		 * threads run already, and their creation is not reported: see race_birth_begins()
+		 */
+		1,
 	RACE_OWNS_REGION = 2, /* unmap it when the search has ended */
 	RACE_HAS_READER =
 		4, /* a thread of the library, in this process, waits at the futex of region */
@@ -81,7 +84,9 @@ uint64_t *race_counter_of(enum race_counter what);
 void race_birth_begins(uint64_t start);
 void race_birth_ends(void);
 
-/* Descriptors of the search: is fd one, and the lowest n from one on, ascending. Not in a handler. */
+/*
+ * Descriptors of the search: is fd one, and the lowest n from one on, ascending. Not in a handler.
+ */
 int race_owns_descriptor(int fd);
 int race_descriptors(int from, int *fds, int n);
 

@@ -9,7 +9,10 @@
 int race_is_unwatched(void);
 /* End the search when that is so, or the command is done. 1: it was. */
 int race_end_if_over(void);
-/* -EALREADY: it is not running, or another thread ends it. -EBUSY: ended; what callbacks use is not freed. */
+/*
+ * -EALREADY: it is not running, or another thread ends it. -EBUSY: ended; what callbacks use is not
+ * freed.
+ */
 int race_end(enum race_step why, int error);
 /* In a forked child. */
 void race_let_go_of_copies(void);

@@ -10,8 +10,8 @@
 #include "record/race_region.h"
 
 /*
- * The race as a line of JSON as `trapline race --json` prints it, without members that need symbols.
- * Returns its length, at most n - 1.
+ * The race as a line of JSON as `trapline race --json` prints it, without members that need
+ * symbols. Returns its length, at most n - 1.
  */
 size_t race_report_line(const struct race_region *region, const struct race_record *record,
 			struct race_judgement judgement, char *line, size_t n);

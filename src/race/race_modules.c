@@ -113,7 +113,9 @@ TRAP_PATH static void read_segments(struct race_module *m)
 
 	if (!race_copy(m->start, &ehdr, sizeof(ehdr)) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 		return;
-	/* Without the later ones its calls have no names, and what is behind them need not be code. */
+	/*
+	 * Without the later ones its calls have no names, and what is behind them need not be code.
+	 */
 	if (ehdr.e_phnum > HEADERS_MAX) {
 		count_lost();
 		return;

@@ -73,12 +73,17 @@ void race_code_at(uint64_t pc, struct race_code *out);
 
 /* What counts of a libc function: 0 nothing, RACE_WRITE its writes, RACE_READ_WRITE all. */
 unsigned int race_block_access(uint64_t pc);
-/* memcmp() of less than a vector reads a whole one: as many bytes of it count as it was given. 1: cut. */
+/*
+ * memcmp() of less than a vector reads a whole one: as many bytes of it count as it was given. 1:
+ * cut.
+ */
 int race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address, uint32_t *size);
 /* Keep a copy of the text, before traps are put into it. Not in a handler. */
 int race_module_keep_code(const struct race_module *module);
 
-/* The copy of text at an address, and how many bytes there are from there on; NULL: there is none. */
+/*
+ * The copy of text at an address, and how many bytes there are from there on; NULL: there is none.
+ */
 const uint8_t *race_kept_code(uint64_t address, uint64_t *bytes);
 
 /* The instructions at pc, which lies in the text of the module. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_start.h - the search in this process as the rest of the detector and the library see it; see race.h.
+ * race_start.h - the search in this process as the rest of the detector and the library see it; see
+ * race.h.
  */
 #ifndef RACE_START_H
 #define RACE_START_H

@@ -186,8 +186,8 @@ uint64_t race_random(void);
 void race_registers(const struct trapline_hit *hit, struct insn_regs *out);
 
 /*
- * Reads a file of a thread of this process: /proc/self/task/TID followed by `file`, which begins with a
- * slash. Returns the number of bytes, or -errno. It adds no terminating zero.
+ * Reads a file of a thread of this process: /proc/self/task/TID followed by `file`, which begins
+ * with a slash. Returns the number of bytes, or -errno. It adds no terminating zero.
  */
 ssize_t race_read_of_thread(pid_t tid, const char *file, char *out, size_t n);
 

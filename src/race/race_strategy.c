@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_strategy.c - the four ways to search: by samples, in a sweep, in a run of a sweep for some of
- * its sites, and to show a race again.
+ * race_strategy.c - the four ways to search: by samples, in a sweep, in a run of a sweep for some
+ * of its sites, and to show a race again.
  */
 #include "race/race_strategy.h"
 

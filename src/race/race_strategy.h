@@ -22,7 +22,10 @@ struct race_strategy {
 	uint32_t (*patience)(void);
 	/* The time that earns budget. own_ns: CPU time that the search used. */
 	uint64_t (*earned_ns)(uint64_t wall_ns, uint64_t cpu_ns, uint64_t own_ns);
-	/* What a stall costs beside its time; NULL: nothing, and the others' CPU time is not asked for. */
+	/*
+	 * What a stall costs beside its time; NULL: nothing, and the others' CPU time is not asked
+	 * for.
+	 */
 	uint64_t (*extra_ns)(uint64_t stalled_ns, uint64_t others_ns);
 	uint64_t allowed_ns;	 /* budget at the start */
 	uint32_t outwait_one_in; /* a stall is extended while others sleep; 0: never */

@@ -22,7 +22,9 @@ int race_walk_from(uint64_t from, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
 void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);
-/* Can the instruction's operand be stalled for? Its address can be computed, and it is not atomic. */
+/*
+ * Can the instruction's operand be stalled for? Its address can be computed, and it is not atomic.
+ */
 int race_is_holdable(const struct insn *insn, unsigned int operand);
 /* It is holdable, and does not lie in the thread's own frame. */
 int race_is_candidate(const struct insn *insn, unsigned int operand, const struct insn_regs *regs);

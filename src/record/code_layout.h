@@ -6,9 +6,9 @@
  *   record  := struct code_head, payload, zeros up to a multiple of 8 bytes
  *
  * Numbers are little-endian, as on all processors that Trapline is for. A record is at most
- * CODE_RECORD_MAX bytes, which a pipe takes whole or not at all, so several processes may write to one
- * pipe. The sum is FNV-1a over all that follows it in the record. When a side dies, what is complete
- * is good, and the reader stops at the first record that is not.
+ * CODE_RECORD_MAX bytes, which a pipe takes whole or not at all, so several processes may write to
+ * one pipe. The sum is FNV-1a over all that follows it in the record. When a side dies, what is
+ * complete is good, and the reader stops at the first record that is not.
  */
 #ifndef RECORD_CODE_LAYOUT_H
 #define RECORD_CODE_LAYOUT_H
@@ -29,7 +29,8 @@ struct code_head {
 	uint16_t kind;
 	int32_t pid; /* 0: the kernel */
 	int32_t tid;
-	uint64_t source; /* a process may have two copies of the library, each with its own batches */
+	/* a process may have two copies of the library, each with its own batches */
+	uint64_t source;
 	uint64_t time_ns;
 };
 
@@ -39,9 +40,11 @@ enum code_kind {
 	CODE_START, /* image(u64) parent is_late(u32) fork_ns(u64): from here on, all changes */
 	CODE_END,   /* up to here they were */
 	CODE_MAP,   /* address size offset(u64) id_length(u32) path_length(u32) id path */
-	CODE_SITES, /* batch(u64) form first total count(u32) { address(u64) len(u8) before after } */
+	/* batch(u64) form first total count(u32) { address(u64) len(u8) before after } */
+	CODE_SITES,
 	CODE_STAGE, /* batch(u64) stage(u32) */
-	CODE_SLOT, /* begin_ns address origin(u64) length pairs(u32) { offset(u32) origin(u64) } bytes */
+	/* begin_ns address origin(u64) length pairs(u32) { offset(u32) origin(u64) } bytes */
+	CODE_SLOT,
 	CODE_FILL,	  /* begin_ns address bytes(u64) value(u32): CODE_NOTHING: it is unmapped */
 	CODE_HIT,	  /* address resume(u64) is_orphan(u32) */
 	CODE_LOST,	  /* first_ns(u64) changes hits(u32) */

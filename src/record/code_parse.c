@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code_parse.c - reading a stream of changes to code. Nothing in it is trusted: a record that does not
- * fit ends it, as one that is not complete does.
+ * code_parse.c - reading a stream of changes to code. Nothing in it is trusted: a record that does
+ * not fit ends it, as one that is not complete does.
  */
 #include "record/code_parse.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* code_parse_at.h - the bytes at an address at a time, by a stream of changes to code that was read. */
+/*
+ * code_parse_at.h - the bytes at an address at a time, by a stream of changes to code that was
+ * read.
+ */
 #ifndef RECORD_CODE_PARSE_AT_H
 #define RECORD_CODE_PARSE_AT_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flow_region.h - the memory that `trapline flow` shares with the processes of a run: settings one way;
- * sources, steps, flows, files and counters the other.
+ * flow_region.h - the memory that `trapline flow` shares with the processes of a run: settings one
+ * way; sources, steps, flows, files and counters the other.
  *
- * The head has the settings, which trapline alone writes (record/share_head.h). All other bytes are data,
- * which each process can write: a reader copies a number once and checks the copy. The bytes that are
- * followed are never in it: they may be secrets.
+ * The head has the settings, which trapline alone writes (record/share_head.h). All other bytes are
+ * data, which each process can write: a reader copies a number once and checks the copy. The bytes
+ * that are followed are never in it: they may be secrets.
  */
 #ifndef RECORD_FLOW_REGION_H
 #define RECORD_FLOW_REGION_H
@@ -45,7 +45,9 @@ enum flow_kind {
 	FLOW_KINDS,
 };
 
-/* How certain: A: moved only, and equal at the end; B: computed; C: a look-up with such an index. */
+/*
+ * How certain: A: moved only, and equal at the end; B: computed; C: a look-up with such an index.
+ */
 enum flow_grade {
 	FLOW_GRADE_A,
 	FLOW_GRADE_B,
@@ -147,8 +149,9 @@ enum flow_counter {
 	FLOW_TOUCHED,	      /* times that a thread touched one */
 	FLOW_LATE,	      /* ... and had continued before the signal came */
 	FLOW_PROCESSES,
-	FLOW_LEFT_OUT, /* sites in libc that had no room for a jump, in a process that ran already */
-	FLOW_REFUSED,  /* processes that could not: see run.why */
+	/* sites in libc that had no room for a jump, in a process that ran already */
+	FLOW_LEFT_OUT,
+	FLOW_REFUSED, /* processes that could not: see run.why */
 	FLOW_COUNTERS,
 };
 

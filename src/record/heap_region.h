@@ -6,8 +6,8 @@
  * The head has the settings, which trapline alone writes (record/share_head.h). All other bytes are
  * data, which each process can write: a reader copies a number once and checks the copy.
  *
- * A record has addresses only. The command finds names, and the size of the access from the bytes of
- * the instruction: the target decodes nothing.
+ * A record has addresses only. The command finds names, and the size of the access from the bytes
+ * of the instruction: the target decodes nothing.
  */
 #ifndef RECORD_HEAP_REGION_H
 #define RECORD_HEAP_REGION_H
@@ -41,7 +41,10 @@ enum heap_kind {
 	HEAP_KINDS,
 };
 
-/* How certain it is: A: the access or the wrong free itself was caught; B: its trace was found later. */
+/*
+ * How certain it is: A: the access or the wrong free itself was caught; B: its trace was found
+ * later.
+ */
 enum heap_grade {
 	HEAP_GRADE_A,
 	HEAP_GRADE_B,
@@ -129,7 +132,10 @@ enum heap_counter {
 	HEAP_COUNTERS,
 };
 
-/* The answer to RUN_TAKEN. A process that is not sampled waits for none, so that it is itself again at once. */
+/*
+ * The answer to RUN_TAKEN. A process that is not sampled waits for none, so that it is itself again
+ * at once.
+ */
 enum heap_leave {
 	HEAP_WAITS,
 	HEAP_MAY_SAMPLE,
@@ -165,7 +171,8 @@ struct heap_region {
 	uint64_t has_regions;	 /* guards are regions where they can be, not mprotect(2) alone */
 	uint64_t pool_bytes;	 /* what sampled blocks can have at most, in one process */
 	char why_unwatched[200]; /* ... that got no debug register */
-	uint64_t live; /* sampled blocks that were in use when it ended: free() keeps its jump for them */
+	/* sampled blocks that were in use when it ended: free() keeps its jump for them */
+	uint64_t live;
 	uint64_t refused_jumps;
 	char refused_names[200];
 	char allocator[200]; /* the object whose malloc() it is */
@@ -188,8 +195,8 @@ _Static_assert(offsetof(struct heap_region, run) == SHARE_HEAD_BYTES,
 struct heap_record *heap_write_begin(struct heap_region *r, uint64_t *sequence);
 void heap_write_end(struct heap_record *record, uint64_t sequence);
 /*
- * For trapline. Copies the next record; 0: there is none. *torn counts records that a process began and
- * did not finish before it died.
+ * For trapline. Copies the next record; 0: there is none. *torn counts records that a process began
+ * and did not finish before it died.
  */
 int heap_read(struct heap_region *r, struct heap_record *out, uint64_t *torn);
 

@@ -44,7 +44,10 @@ struct hit_reader {
 	uint64_t given_up;	 /* records that no writer completed */
 };
 
-/* 1: copied to out, of slot_bytes - 8. 0: nothing is there now. patience_ns: for a writer in between. */
+/*
+ * 1: copied to out, of slot_bytes - 8. 0: nothing is there now. patience_ns: for a writer in
+ * between.
+ */
 int hit_ring_take(struct hit_reader *reader, void *out, uint64_t now_ns, uint64_t patience_ns);
 
 #endif

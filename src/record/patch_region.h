@@ -2,8 +2,8 @@
 /*
  * patch_region.h - what `trapline patch` and the process that it patches share.
  *
- * The command has read the object and the names, and asks in the head. The agent answers in the data,
- * where the process can write: the command copies what it prints, and limits each count.
+ * The command has read the object and the names, and asks in the head. The agent answers in the
+ * data, where the process can write: the command copies what it prints, and limits each count.
  */
 #ifndef RECORD_PATCH_REGION_H
 #define RECORD_PATCH_REGION_H
@@ -82,8 +82,9 @@ struct patch_region {
 			uint64_t section; /* of the records, in the object */
 			uint64_t section_bytes;
 			/*
-			 * 1: all that the object needs is loaded, and its initializers are these, which
-			 * the loader does not see. Addresses count from the begin of the object.
+			 * 1: all that the object needs is loaded, and its initializers are these,
+			 * which the loader does not see. Addresses count from the begin of the
+			 * object.
 			 */
 			uint64_t is_apart;
 			uint64_t init;

@@ -180,7 +180,8 @@ enum race_counter {
 	RACE_CHANGES_UNSURE,   /* values that changed, perhaps by a new thread */
 	RACE_FOUND,	       /* pairs of accesses caught */
 	RACE_FOUND_REPEATED,   /* ... of which the pair was reported often enough */
-	RACE_FOUND_LOCKED, /* plain accesses whose value a locked instruction changed during the stall */
+	/* plain accesses whose value a locked instruction changed during the stall */
+	RACE_FOUND_LOCKED,
 	RACE_LOST_FULL,		/* ... lost: no room for the record */
 	RACE_LOST_TABLES,	/* sites, files or pairs that had no room */
 	RACE_SITE_HITS,		/* hits of the trap of a site */
@@ -234,12 +235,15 @@ enum race_step {
 	RACE_STEP_BREAK,   /* no register left for the breakpoint */
 	RACE_STEP_DECODER, /* instructions cannot be decoded */
 	RACE_STEP_RUNTIME, /* a program that must not get the detector's signals: Go */
-	RACE_STEP_SECCOMP, /* a program that allows itself few system calls, from now on or before */
+	/* a program that allows itself few system calls, from now on or before */
+	RACE_STEP_SECCOMP,
 	RACE_STEP_DESCRIPTORS, /* not one for each thread and register */
 	RACE_STEP_OWN_TRAP, /* a program that has SIGTRAP blocked and takes it without a handler */
-	RACE_STEP_UNWATCHED, /* trapline did not respond for a minute, and was assumed to have exited */
-	RACE_STEP_REPLACED,	  /* a program that sets its handler of SIGTRAP without libc */
-	RACE_STEP_FILTER_UNKNOWN, /* /proc/self/status cannot be read: a seccomp filter may be there */
+	/* trapline did not respond for a minute, and was assumed to have exited */
+	RACE_STEP_UNWATCHED,
+	RACE_STEP_REPLACED, /* a program that sets its handler of SIGTRAP without libc */
+	/* /proc/self/status cannot be read: a seccomp filter may be there */
+	RACE_STEP_FILTER_UNKNOWN,
 	RACE_STEPS,
 };
 
@@ -261,7 +265,8 @@ struct race_site {
 	uint32_t flags;	    /* enum race_site_flag */
 	uint32_t depth;	    /* in a sweep: 2^depth hits at once were seen */
 	uint32_t outwaits;  /* stalls there that continued while others slept */
-	uint32_t meets; /* a conflict hint of a sweep: other threads access addresses that end so; 0: unknown */
+	/* a conflict hint of a sweep: other threads access addresses that end so; 0: unknown */
+	uint32_t meets;
 	uint32_t reserved;
 };
 
@@ -277,8 +282,8 @@ struct race_pair {
 };
 
 /*
- * A stall of a sweep, written when it begins: what came before the end of a run that failed. The record
- * has the first side alone.
+ * A stall of a sweep, written when it begins: what came before the end of a run that failed. The
+ * record has the first side alone.
  */
 struct race_last_stall {
 	uint64_t ready; /* its sequence number + 1 once it is written */
@@ -354,8 +359,8 @@ struct race_trap {
 };
 
 /*
- * A map that the kernel's program writes and the processes read. Threads by their stack pointer, which
- * is the same in all pid namespaces.
+ * A map that the kernel's program writes and the processes read. Threads by their stack pointer,
+ * which is the same in all pid namespaces.
  */
 struct race_traps {
 	uint64_t taken[RACE_CPU_EVENTS];
@@ -385,7 +390,9 @@ struct race_region {
 			/* for a sweep: the only sites that are stalled in this run; count 0: all */
 			uint64_t focus_count;
 			uint64_t focus[RACE_FOCUS]; /* locations */
-			/* This run begins without stalls, and records which thread accesses what. */
+			/*
+			 * This run begins without stalls, and records which thread accesses what.
+			 */
 			uint64_t is_noting;
 		};
 		uint8_t head[SHARE_HEAD_BYTES];
@@ -407,7 +414,8 @@ struct race_region {
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t sites_covered;
-	uint64_t held[RACE_HELD]; /* locations of the sites that were stalled, in order; 0: not yet written */
+	/* locations of the sites that were stalled, in order; 0: not yet written */
+	uint64_t held[RACE_HELD];
 	uint64_t sites_lost;	/* that had no room in the table */
 	uint32_t exits_waited;	/* a sweep: ends that waited for the program's threads; */
 	uint32_t exits_worth;	/* those of them in which a thread ran during the wait */

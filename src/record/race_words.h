@@ -3,8 +3,8 @@
  * race_words.h - a race in words: the members of its JSON object, and what the record states in
  * them.
  *
- * The library prints these members. trapline prints the same ones (report/finding/finding_json.h), which a test
- * compares, and knows more of them. What the library does not know stays null.
+ * The library prints these members. trapline prints the same ones (report/finding/finding_json.h),
+ * which a test compares, and knows more of them. What the library does not know stays null.
  */
 #ifndef RECORD_RACE_WORDS_H
 #define RECORD_RACE_WORDS_H

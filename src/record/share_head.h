@@ -24,7 +24,10 @@ struct share_head {
 	uint32_t reserved;
 };
 
-/* Where a run is that ends with its command's lock (guest/run.h). RUN_READY is of a program that was started with it. */
+/*
+ * Where a run is that ends with its command's lock (guest/run.h). RUN_READY is of a program that
+ * was started with it.
+ */
 enum run_state {
 	RUN_NEW,      /* no process has the region yet */
 	RUN_READY,    /* the process waits, before its first own code */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* text_line.h - a line of JSON that is written into a buffer: what does not fit is cut off. AS-Unsafe. */
+/*
+ * text_line.h - a line of JSON that is written into a buffer: what does not fit is cut off.
+ * AS-Unsafe.
+ */
 #ifndef RECORD_TEXT_LINE_H
 #define RECORD_TEXT_LINE_H
 

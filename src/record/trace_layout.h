@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_layout.h - one call of a function, and the calls below it, as `trapline break --trace` reads them.
+ * trace_layout.h - one call of a function, and the calls below it, as `trapline break --trace`
+ * reads them.
  *
  * The traced thread alone writes. A node is whole when `nodes` counts it; its end comes later.
  */

@@ -12,8 +12,8 @@
  *     that came last.
  * S3. turn is locked from the closing of the gate to its opening, and during a handshake. list is
  *     locked for moments, by threads whose state is not running.
- * S4. A thread is removed from the list only while the gate is open and nothing keeps the thread. So
- *     a thread that was asked stays in memory until it is released.
+ * S4. A thread is removed from the list only while the gate is open and nothing keeps the thread.
+ *     So a thread that was asked stays in memory until it is released.
  */
 #ifndef SAFEPOINT_SAFEPOINT_DOMAIN_H
 #define SAFEPOINT_SAFEPOINT_DOMAIN_H

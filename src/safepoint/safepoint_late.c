@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * safepoint_late.c - see safepoint_late.h. The other threads are stopped, perhaps inside malloc(), so
- * nothing here allocates.
+ * safepoint_late.c - see safepoint_late.h. The other threads are stopped, perhaps inside malloc(),
+ * so nothing here allocates.
  */
 #include "safepoint/safepoint_late.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* safepoint_stop.c - stopping, visiting and resuming threads: the other side of safepoint_domain.h. */
+/*
+ * safepoint_stop.c - stopping, visiting and resuming threads: the other side of safepoint_domain.h.
+ */
 #include "safepoint/safepoint_stop.h"
 
 #include <errno.h>

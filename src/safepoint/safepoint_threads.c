@@ -89,7 +89,9 @@ static void threads_after_fork_in_child(void)
 
 /* ---- start ---- */
 
-/* In the middle of a handshake's function, or of a stop that it made: others must not wait for it. */
+/*
+ * In the middle of a handshake's function, or of a stop that it made: others must not wait for it.
+ */
 static void on_thread_end(void *arg)
 {
 	struct safepoint_thread *thread = safepoint_self.thread;

@@ -105,7 +105,9 @@ static void arrive(struct safepoint_thread *thread, const struct safepoint_at *a
 	safepoint_self.inside--;
 }
 
-/* A thread that is stopped, native or the one that stops can come here by a handler of the program. */
+/*
+ * A thread that is stopped, native or the one that stops can come here by a handler of the program.
+ */
 static int has_to_wait(const struct safepoint_thread *thread)
 {
 	if (!thread || thread->is_in_function)

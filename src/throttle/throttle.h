@@ -22,7 +22,8 @@
 struct trapline_throttle {
 	uint32_t taken;
 	uint32_t index;
-	uint32_t generation; /* raised at each use of the row: thread accounts of old ones are void */
+	/* raised at each use of the row: thread accounts of old ones are void */
+	uint32_t generation;
 	uint32_t flags;
 	uint32_t counter;
 	uint64_t price; /* nanoseconds per unit, 32 bits of fraction */
@@ -44,7 +45,8 @@ struct trapline_throttle {
 	uint32_t is_throttled;
 	struct throttle_queue queue; /* of this process */
 	uint64_t drawn_before;	     /* it began */
-	uint64_t wake_ns; /* one that draws alone: what a sleep itself costs, in time that pays for it */
+	/* one that draws alone: what a sleep itself costs, in time that pays for it */
+	uint64_t wake_ns;
 	uint64_t checks;
 	uint64_t sleeps;
 	uint64_t slept_ns;

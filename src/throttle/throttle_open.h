@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* throttle_open.h - budgets whose account is shared by the processes of a command, for the agent. */
+/*
+ * throttle_open.h - budgets whose account is shared by the processes of a command, for the agent.
+ */
 #ifndef THROTTLE_OPEN_H
 #define THROTTLE_OPEN_H
 

@@ -55,7 +55,10 @@ TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 	return text_byte(arch_pc(context) - 1) == 0xcc;
 }
 
-/* exc_debug_user(): DR6 without a bit is INT1, and si_addr is the pc. A signal that was sent has another one. */
+/*
+ * exc_debug_user(): DR6 without a bit is INT1, and si_addr is the pc. A signal that was sent has
+ * another one.
+ */
 TRAP_PATH int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context)
 {
 	const uint64_t pc = arch_pc(context);

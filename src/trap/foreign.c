@@ -27,7 +27,10 @@
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
 #define AUTODISARM (1u << 31) /* SS_AUTODISARM of <linux/signal.h> */
 #define PENDING_MAX 4
-/* What the kernel carries of a siginfo: the rest is zero. Memory of each thread is scarce: check-trap-path. */
+/*
+ * What the kernel carries of a siginfo: the rest is zero. Memory of each thread is scarce:
+ * check-trap-path.
+ */
 #define CARRIED_BYTES 48u
 /*
  * At the end of siginfo, which the kernel clears for each signal: this one has been given to a

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* foreign.h - a SIGTRAP that is not of an event: the program gets it as the kernel would deliver it. */
+/*
+ * foreign.h - a SIGTRAP that is not of an event: the program gets it as the kernel would deliver
+ * it.
+ */
 #ifndef TRAP_FOREIGN_H
 #define TRAP_FOREIGN_H
 
@@ -79,10 +82,11 @@ extern struct action trap_previous;
 extern struct action trap_first_previous;
 
 /*
- * For a process in which SIGTRAP is kept unblocked. trap_is_held: 1: the program has it blocked in the
- * interrupted thread. trap_held_bit: signal that is blocked in place of SIGTRAP in a handler of the
- * program; 0: none. trap_let_go: all events end, because the program takes a signal by itself: 0; 1: they end soon,
- * and the signal is sent again then; or -errno when they could not. Called in SIGTRAP, not inside a callback.
+ * For a process in which SIGTRAP is kept unblocked. trap_is_held: 1: the program has it blocked in
+ * the interrupted thread. trap_held_bit: signal that is blocked in place of SIGTRAP in a handler of
+ * the program; 0: none. trap_let_go: all events end, because the program takes a signal by itself:
+ * 0; 1: they end soon, and the signal is sent again then; or -errno when they could not. Called in
+ * SIGTRAP, not inside a callback.
  */
 extern int (*trap_is_held)(const ucontext_t *context);
 extern uint64_t trap_held_bit;

@@ -14,7 +14,10 @@ int trap_install(void);
 /* 1 while Trapline's handler is the process's action for SIGTRAP. */
 int trap_is_installed(void);
 
-/* The action of the program is the kernel's again: what trap_install() finds the next time is the one before. */
+/*
+ * The action of the program is the kernel's again: what trap_install() finds the next time is the
+ * one before.
+ */
 void trap_was_taken_out(void);
 
 /*

@@ -29,7 +29,10 @@
 #include "trap/room.h"
 
 #define PAGES_MAX 10u
-/* A frame without the vector registers: return address, context, siginfo, what it takes to align them. */
+/*
+ * A frame without the vector registers: return address, context, siginfo, what it takes to align
+ * them.
+ */
 #define FRAME_BYTES 528u
 
 struct trap_room trap_room;

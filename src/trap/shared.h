@@ -7,8 +7,8 @@
 #include <ucontext.h>
 
 /*
- * At the end of a callback, all signals blocked but SIGTRAP: one that the first thread is to take is left to
- * it. Blocks SIGTRAP until the handler is left. AS-Safe.
+ * At the end of a callback, all signals blocked but SIGTRAP: one that the first thread is to take
+ * is left to it. Blocks SIGTRAP until the handler is left. AS-Safe.
  */
 void trap_leave_shared(const ucontext_t *context);
 /* The same before the thread's mask becomes this one. SIGTRAP is left as it is. AS-Safe. */

@@ -211,7 +211,10 @@ int branch_add_object(const void *start, const void *end, size_t *due, struct co
 	return err;
 }
 
-/* Also from inside a callback of another thread's: only a thread that has the lock cannot wait for it. */
+/*
+ * Also from inside a callback of another thread's: only a thread that has the lock cannot wait for
+ * it.
+ */
 void branch_forget_object(const void *start)
 {
 	if (pthread_mutex_lock(&lock))

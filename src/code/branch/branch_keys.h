@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * branch_keys.h - the branches of each key, and of the objects that have them: see <trapline/branch.h>.
+ * branch_keys.h - the branches of each key, and of the objects that have them: see
+ * <trapline/branch.h>.
  *
  * Objects come and go at any time. One lock covers keys and branches, and is taken before
  * poke_lock. Between fork's two handlers it is locked.
@@ -13,8 +14,8 @@
 #include "code/poke/poke.h"
 
 /*
- * The records from start to end become known. *due is how many branches do not have the state of their
- * keys: branch_settle() is due. 0, -EDEADLK or -ENOMEM.
+ * The records from start to end become known. *due is how many branches do not have the state of
+ * their keys: branch_settle() is due. 0, -EDEADLK or -ENOMEM.
  */
 int branch_add_object(const void *start, const void *end, size_t *due,
 		      struct code_problem *problem);

@@ -250,7 +250,9 @@ static void fill_window(const struct search *s, struct window *w)
 /* Each chain of instructions that begins in the bytes before the pc, and ends there, votes. */
 static INSN_NOT_INLINED void look_before(const struct search *s, struct window *w)
 {
-	/* By distance from the pc: length of the last instruction of the chain that begins there. */
+	/*
+	 * By distance from the pc: length of the last instruction of the chain that begins there.
+	 */
 	uint8_t last[INSN_BACK_WINDOW + 1] = { 0 };
 
 	memset(w, 0, sizeof(*w));

@@ -2,8 +2,8 @@
 /*
  * insn_context.h - the registers of a signal frame as a register set.
  *
- * Inside the handler of the thread itself: the base of fs is not in the frame, so it is asked from the
- * thread that runs. That of gs is not known. Vector registers stay in the frame.
+ * Inside the handler of the thread itself: the base of fs is not in the frame, so it is asked from
+ * the thread that runs. That of gs is not known. Vector registers stay in the frame.
  */
 #ifndef INSN_CONTEXT_H
 #define INSN_CONTEXT_H

@@ -23,7 +23,11 @@ enum insn_flow_op {
 	INSN_FLOW_IF,	    /* a move if the condition is true */
 	INSN_FLOW_EXCHANGE, /* to[0] and to[1] are exchanged */
 	INSN_FLOW_LANES,    /* each lane of to[0] is computed from the same lane of all from */
-	INSN_FLOW_KEEP, /* of to[0], which is from[0]: bytes in `kept` stay, those in `zero` are new, others computed */
+	/*
+	 * of to[0], which is from[0]: bytes in `kept` stay, those in `zero` are new, others
+	 * computed
+	 */
+	INSN_FLOW_KEEP,
 	INSN_FLOW_COMPUTE, /* each byte of all to is computed from all from */
 	INSN_FLOW_COPY,	   /* movs: memory 0 is from, memory 1 is to */
 	INSN_FLOW_FILL,	   /* stos */
@@ -54,7 +58,8 @@ struct insn_flow {
 	int8_t shift;
 	uint8_t condition; /* INSN_FLOW_IF: the architecture's number */
 	uint8_t clears_to
-		[INSN_FLOW_TO_MAX]; /* bytes of the register behind to[i] that become 0 end here; 0: none */
+		/* bytes of the register behind to[i] that become 0 end here; 0: none */
+		[INSN_FLOW_TO_MAX];
 	struct insn_flow_part to[INSN_FLOW_TO_MAX];
 	struct insn_flow_part from[INSN_FLOW_FROM_MAX];
 };

@@ -11,7 +11,9 @@ static uint64_t insn_stored_mask_of(unsigned int size)
 	return size == 8 ? ~0ull : (1ull << size * 8) - 1;
 }
 
-/* The register in the middle of the ModRM byte: without REX the byte registers 4 to 7 are ah to bh. */
+/*
+ * The register in the middle of the ModRM byte: without REX the byte registers 4 to 7 are ah to bh.
+ */
 static uint64_t register_stored(const struct insn *insn, const uint8_t *bytes,
 				const struct insn_regs *regs, unsigned int size)
 {

@@ -2,8 +2,8 @@
 /*
  * insn_uprobe.c - see insn_uprobe.h.
  *
- * arch/x86/kernel/uprobes.c refuses lock and the segment prefixes without effect. Then it looks for the
- * opcode in its table of one-byte opcodes.
+ * arch/x86/kernel/uprobes.c refuses lock and the segment prefixes without effect. Then it looks for
+ * the opcode in its table of one-byte opcodes.
  */
 #include "code/insn/insn_uprobe.h"
 

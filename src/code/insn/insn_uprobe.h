@@ -9,15 +9,15 @@
 #define INSN_UPROBE_VECTOR 0x200
 
 /*
- * Why the kernel would refuse a uprobe at bytes, as a number: two instructions of one number are refused
- * for one reason. 0: nothing speaks against it. It is a guess: the kernel has the last word, except for
- * INSN_UPROBE_VECTOR.
+ * Why the kernel would refuse a uprobe at bytes, as a number: two instructions of one number are
+ * refused for one reason. 0: nothing speaks against it. It is a guess: the kernel has the last
+ * word, except for INSN_UPROBE_VECTOR.
  *
- * The kernel looks up the opcode alone, also behind such a prefix, where the same number means another
- * instruction (arch/x86/kernel/uprobes.c, branch_setup_xol_ops() and arch_uprobe_analyze_insn(), seen
- * in 6.18). So vpbroadcastb (7a, as jp) and vpor (eb, as jmp) do nothing, and after vcmpps (c2, as ret)
- * the thread continues at a wrong address. memset() of glibc begins with vpbroadcastb where the
- * processor has AVX-512.
+ * The kernel looks up the opcode alone, also behind such a prefix, where the same number means
+ * another instruction (arch/x86/kernel/uprobes.c, branch_setup_xol_ops() and
+ * arch_uprobe_analyze_insn(), seen in 6.18). So vpbroadcastb (7a, as jp) and vpor (eb, as jmp) do
+ * nothing, and after vcmpps (c2, as ret) the thread continues at a wrong address. memset() of glibc
+ * begins with vpbroadcastb where the processor has AVX-512.
  */
 unsigned int insn_uprobe_refusal_x86_64(const void *bytes, size_t available);
 

@@ -66,7 +66,10 @@ int poke_start(struct code_problem *problem)
 	return 0;
 }
 
-/* A signal that the caller has blocked stays blocked: it may be sent to the process for another thread. */
+/*
+ * A signal that the caller has blocked stays blocked: it may be sent to the process for another
+ * thread.
+ */
 uint64_t poke_block_signals(void)
 {
 	const uint64_t synchronous = 1u << (SIGTRAP - 1) | 1u << (SIGSEGV - 1) |

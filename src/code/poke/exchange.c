@@ -232,8 +232,8 @@ static int is_hole(const struct exchange *x)
 }
 
 /*
- * Without memory for a structure of its own, the kernel can fail with the old pages gone and the copy where
- * it was. Nothing is worse than to leave it at that.
+ * Without memory for a structure of its own, the kernel can fail with the old pages gone and the
+ * copy where it was. Nothing is worse than to leave it at that.
  */
 static int take_place(const struct exchange *x)
 {

@@ -14,7 +14,9 @@ int exchange_pages(struct text *text, const struct text_span *spans, size_t n, c
 /* Which of n spans, from the first on, lie in pages that adjoin each other. */
 size_t exchange_count(const struct text_span *spans, size_t n);
 
-/* Pages that mprotect() opened, and that are as in the file, become the file's again, if possible. */
+/*
+ * Pages that mprotect() opened, and that are as in the file, become the file's again, if possible.
+ */
 void exchange_restore(uint64_t from, uint64_t bytes);
 
 #endif

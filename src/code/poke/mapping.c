@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* mapping.c - what is mapped at an address: one ioctl() since v6.11, else the list of all mappings. */
+/*
+ * mapping.c - what is mapped at an address: one ioctl() since v6.11, else the list of all mappings.
+ */
 #include "code/poke/mapping.h"
 
 #include <errno.h>

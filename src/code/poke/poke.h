@@ -16,9 +16,10 @@
  * - A SIGTRAP may reach the handler long after the int3 has gone: membarrier waits for CPUs, not
  *   for pending signals. The orphan rule: a handler that finds neither site nor int3, at
  *   an address that ever had one of Trapline, runs the pc again.
- * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3 after
- *   the last byte was written. So it is left out, and a batch whose first bytes alone differ has one sync.
- *   tests/model/poke.pml proves it. A reader of the code log must know when the last trap was possible.
+ * - That rule also takes what the last sync is for in the kernel: a CPU that still sees the int3
+ *   after the last byte was written. So it is left out, and a batch whose first bytes alone differ
+ *   has one sync. tests/model/poke.pml proves it. A reader of the code log must know when the last
+ *   trap was possible.
  *
  * What the handler reads, and how it may change:
  * R1. The handler enters quiesce (counted in) before it loads poke_view, leaves after the last
@@ -53,7 +54,10 @@ int poke_commit(const struct trapline_poke_site *sites, size_t n, uint32_t flags
 /* One change whose entries are planned and compared. Lock held, and 0 or errors as above. */
 struct change;
 int poke_run(struct change *change, uint32_t flags);
-/* Single stores are asked for, and none of the entries can be one: exchange pages. 0 or -EOPNOTSUPP. */
+/*
+ * Single stores are asked for, and none of the entries can be one: exchange pages. 0 or
+ * -EOPNOTSUPP.
+ */
 int poke_exchange_all(struct change *change);
 int poke_set_log(trapline_code_log log, void *arg, struct code_problem *problem);
 void poke_read_stats(struct trapline_code_stats *stats);
@@ -80,8 +84,8 @@ void poke_after_fork_in_parent(void);
 void poke_after_fork_in_child(void);
 
 /*
- * Beside the public flags: the site is that of a probe, and its jump may end behind it, in text that
- * stays.
+ * Beside the public flags: the site is that of a probe, and its jump may end behind it, in text
+ * that stays.
  */
 #define POKE_OF_PROBE (1u << 31)
 /* With TRAPLINE_POKE_SINGLE_STORE: threads may see the old bytes some time longer. */

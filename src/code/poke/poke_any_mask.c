@@ -2,8 +2,9 @@
 /*
  * poke_any_mask.c - changes of code that threads may run with SIGTRAP blocked.
  *
- * All bytes change at once, by a store or by an exchange of pages. An int3 is the last resort, since it
- * ends the process when such a thread meets it. So none may be seen that has the signal blocked.
+ * All bytes change at once, by a store or by an exchange of pages. An int3 is the last resort,
+ * since it ends the process when such a thread meets it. So none may be seen that has the signal
+ * blocked.
  */
 #include "code/poke/poke_any_mask.h"
 

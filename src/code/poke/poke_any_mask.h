@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* poke_any_mask.h - changes of code that threads may run with SIGTRAP blocked: see poke_any_mask.c. */
+/*
+ * poke_any_mask.h - changes of code that threads may run with SIGTRAP blocked: see poke_any_mask.c.
+ */
 #ifndef CODE_POKE_POKE_ANY_MASK_H
 #define CODE_POKE_POKE_ANY_MASK_H
 

@@ -10,7 +10,8 @@
 
 /*
  * Change the byte at n sorted addresses. Other threads see that at some time, each on its own.
- * -EAGAIN: an ordinary poke must do it. -EBUSY: one byte is neither old nor new, and all are as before.
+ * -EAGAIN: an ordinary poke must do it. -EBUSY: one byte is neither old nor new, and all are as
+ * before.
  */
 int poke_byte(const uint64_t *addresses, size_t n, uint8_t old, uint8_t new,
 	      struct code_problem *problem);

@@ -19,8 +19,9 @@ extern void (*poke_after_callback)(const ucontext_t *context);
 /* The handler's part. 1: taken care of; 0: not Trapline's, or poke_was_put_back() states. */
 int poke_on_int3(ucontext_t *context);
 /*
- * 1: a trap that is gone, and a debugger has put the thread back to it. Any other SIGTRAP by the kernel that
- * meets the thread there looks the same: ask for those first, and for the program's own after it.
+ * 1: a trap that is gone, and a debugger has put the thread back to it. Any other SIGTRAP by the
+ * kernel that meets the thread there looks the same: ask for those first, and for the program's own
+ * after it.
  */
 int poke_was_put_back(const ucontext_t *context);
 

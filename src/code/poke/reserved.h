@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reserved.h - text that a folder built on this one changes by itself. Pokes and traps of others keep off
- * it.
+ * reserved.h - text that a folder built on this one changes by itself. Pokes and traps of others
+ * keep off it.
  */
 #ifndef CODE_POKE_RESERVED_H
 #define CODE_POKE_RESERVED_H

@@ -72,7 +72,10 @@ static int is_sequence(const struct dl_phdr_info *info, const struct descriptor 
 	return signature == RSEQ_SIGNATURE;
 }
 
-/* Without room the last row grows over what is between: too much is refused then, and not too little. */
+/*
+ * Without room the last row grows over what is between: too much is refused then, and not too
+ * little.
+ */
 static void add_row(struct restartable *look, uint64_t start, uint64_t end)
 {
 	if (look->count < ROWS_MAX) {

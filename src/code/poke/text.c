@@ -4,12 +4,12 @@
  *
  * The three writers differ in what they need and in what forbids them:
  * - an alias (memory of trapline_code_alloc()): its descriptor, or stores into its second mapping;
- * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared mapping;
- *   where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
+ * - /proc/thread-self/mem: nothing, until a missing /proc forbids it, or the text is a shared
+ *   mapping; where proc_mem.force_override asks for a tracer, /proc/PID/mem of a tracee (mem.c);
  * - mprotect(): no SELinux execmod, PR_SET_MDWE, seccomp filter or mseal() against it.
- * A fourth one changes all bytes at once, where stores must not or cannot: exchange.c.
- * Through a descriptor, pages that follow each other are one write: first to last byte that differs,
- * between them what was read a moment before. The others store only the bytes of the sites.
+ * A fourth one changes all bytes at once, where stores must not or cannot: exchange.c. Through a
+ * descriptor, pages that follow each other are one write: first to last byte that differs, between
+ * them what was read a moment before. The others store only the bytes of the sites.
  *
  * Between the first int3 and the last byte there is no libc call except those that a trap can pass.
  * Loops that the compiler would turn into memcpy() copy by COPY.
@@ -258,8 +258,8 @@ static int has_single_bytes(const struct text *text, const struct text_span *spa
 }
 
 /*
- * The kernel copies, in stores of any size. But a byte is one store, and the others are as they were.
- * 1: phase is one that it can do.
+ * The kernel copies, in stores of any size. But a byte is one store, and the others are as they
+ * were. 1: phase is one that it can do.
  */
 static int is_copied(const struct text *text, const struct text_span *spans, size_t n,
 		     enum text_phase *phase)
@@ -463,7 +463,10 @@ out_written:
 	return n;
 }
 
-/* What mprotect() opened stays a mapping of its own, as one that was written to. An exchange takes five times as long. */
+/*
+ * What mprotect() opened stays a mapping of its own, as one that was written to. An exchange takes
+ * five times as long.
+ */
 int text_write(struct text *text, struct text_span *span, enum text_phase phase, const char **why)
 {
 	static const uint8_t fast[] = { TRAPLINE_WRITE_ALIAS, TRAPLINE_WRITE_MEM,

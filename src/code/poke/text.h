@@ -52,8 +52,8 @@ size_t text_plan(struct text *text, size_t count);
 int text_read_spans(struct text *text, int all, uint64_t *at);
 
 /*
- * Write one phase of spans that follow each other in memory, from first on, by one call of the kernel.
- * Returns how many; 0: text_write() has to do it.
+ * Write one phase of spans that follow each other in memory, from first on, by one call of the
+ * kernel. Returns how many; 0: text_write() has to do it.
  */
 size_t text_write_run(struct text *text, size_t first, enum text_phase phase);
 

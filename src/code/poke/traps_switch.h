@@ -14,8 +14,9 @@
 int traps_switch(struct trapline_traps *set, const uint32_t *rows, size_t n, int on,
 		 struct code_problem *problem);
 /*
- * Takes the int3 of all rows away, from within the handler of one: without a lock, and other threads may meet
- * some a moment longer. For a forked child, where no thread can do the above. AS-Safe. 0 or -errno.
+ * Takes the int3 of all rows away, from within the handler of one: without a lock, and other
+ * threads may meet some a moment longer. For a forked child, where no thread can do the above.
+ * AS-Safe. 0 or -errno.
  */
 int traps_rest_all(struct trapline_traps *set);
 

@@ -54,7 +54,10 @@
 struct pages {
 	int pagemap;
 	const uint8_t *
-		file; /* if it may not be read: the part of the file where to look; NULL: not there either */
+		/*
+		 * if it may not be read: the part of the file where to look; NULL: not there either
+		 */
+		file;
 	uint64_t offset;
 	uint64_t bytes;
 };
@@ -158,7 +161,10 @@ static struct source make_source(const struct mapping *m, uint64_t page)
 	};
 }
 
-/* The mapping before m, if it is of the file too: linkers map a page of the file twice where two segments meet. */
+/*
+ * The mapping before m, if it is of the file too: linkers map a page of the file twice where two
+ * segments meet.
+ */
 static int go_back(struct mapping *m, const struct mapping *mapping)
 {
 	uint64_t at = m->start;

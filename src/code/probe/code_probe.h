@@ -6,7 +6,8 @@
  *	site:	jmp stub		in place of the first instruction
  *	stub:	the filter		machine code; "false" falls through
  *		the instruction		a copy of it, and a jump behind the original
- *	true:	push the number of the probe, call the entry, which comes back or goes to the instruction
+ *	true:	push the number of the probe, call the entry
+ *		which comes back or goes to the instruction
  *
  * A thread may be in a stub for as long as it likes, so stubs stay. One is used again when the same
  * filter reaches the same location.
@@ -41,7 +42,10 @@ struct code_filter {
 	 * is the copy of the instruction at first.
 	 */
 	uint64_t *through;
-	/* If there is no other way, the jump's landing may lie where the heap would grow in a while. */
+	/*
+	 * If there is no other way, the jump's landing may lie where the heap would grow in a
+	 * while.
+	 */
 	int may_crowd;
 };
 
@@ -56,8 +60,8 @@ int code_probe_open(uint64_t address, const struct code_filter *filter, void (*e
 		    struct code_problem *problem);
 
 /*
- * The instruction is back when it returns 0. On failure threads still come by, and find no owner; the
- * next call of either function tries again.
+ * The instruction is back when it returns 0. On failure threads still come by, and find no owner;
+ * the next call of either function tries again.
  */
 int code_probe_close(uint32_t number, struct code_problem *problem);
 

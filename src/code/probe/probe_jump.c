@@ -131,9 +131,10 @@ static int try_landings(const struct probe_site *site, uint64_t heap_grows, uint
 }
 
 /*
- * A jump that differs from the instruction in its first byte only. That is the byte which a uprobe of
- * another tool replaces, and the kernel puts that of the file there when the uprobe goes: the instruction is
- * whole again then. With other bytes behind it the program would run what is neither.
+ * A jump that differs from the instruction in its first byte only. That is the byte which a uprobe
+ * of another tool replaces, and the kernel puts that of the file there when the uprobe goes: the
+ * instruction is whole again then. With other bytes behind it the program would run what is
+ * neither.
  */
 static int make_alike(const struct probe_site *site, uint64_t heap_grows, uint8_t *jump)
 {

@@ -33,9 +33,9 @@ struct probe_jump {
 int probe_jump_is_busy(uint64_t address, const uint8_t *text, size_t available);
 
 /*
- * The jump from address to target, whose pads are placed. text are the bytes there. With may_crowd a pad
- * may lie where the heap would grow in a while, if there is no other way.
- * 0; -ENOSPC: none can be had there, with *why; -EINVAL: no instruction; -EACCES, -ENOMEM. Lock held.
+ * The jump from address to target, whose pads are placed. text are the bytes there. With may_crowd
+ * a pad may lie where the heap would grow in a while, if there is no other way. 0; -ENOSPC: none
+ * can be had there, with *why; -EINVAL: no instruction; -EACCES, -ENOMEM. Lock held.
  */
 int probe_jump_make(uint64_t address, const uint8_t *text, size_t available, uint64_t target,
 		    int may_crowd, struct probe_jump *out, const char **why);

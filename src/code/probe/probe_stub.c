@@ -91,9 +91,11 @@ static int add_instruction(struct draft *draft, const struct probe_stub_wish *wi
 }
 
 /*
- * lea -128(%rsp), %rsp; push $number; call *entry(%rip); lea 136(%rsp), %rsp; and on. No flag changes.
+ * lea -128(%rsp), %rsp; push $number; call *entry(%rip); lea 136(%rsp), %rsp; and on. No flag
+ * changes.
  *
- * By a call: most threads come back here, and a return that has no call costs more than all before it.
+ * By a call: most threads come back here, and a return that has no call costs more than all before
+ * it.
  */
 static void add_true(struct draft *draft, const struct probe_stub_wish *wish, uint64_t resume)
 {

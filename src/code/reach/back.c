@@ -2,9 +2,9 @@
 /*
  * back.c - see back.h.
  *
- * A function has no end here: jumps are followed wherever they lead, and the first return that is found
- * is the answer. An answer that relies on a function whose own answer is not there yet (recursion), or
- * that was cut short, is not remembered.
+ * A function has no end here: jumps are followed wherever they lead, and the first return that is
+ * found is the answer. An answer that relies on a function whose own answer is not there yet
+ * (recursion), or that was cut short, is not remembered.
  */
 #include "code/reach/back.h"
 

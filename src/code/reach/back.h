@@ -44,7 +44,9 @@ struct back_ops {
 /* NULL: there is no memory for it. */
 struct back *back_open(const struct back_ops *ops);
 void back_close(struct back *b);
-/* The objects of the process: to be filled. To be called again, and filled, when some came or went. */
+/*
+ * The objects of the process: to be filled. To be called again, and filled, when some came or went.
+ */
 struct linkage *back_objects(struct back *b);
 
 /* Does the call at pc come back? BACK_YES, BACK_NEVER or BACK_UNSURE. */

@@ -2,8 +2,8 @@
 /*
  * code_calls.c - see code_calls.h.
  *
- * Code is read from the files, where it is without breakpoints. All else is read from the memory of the
- * process.
+ * Code is read from the files, where it is without breakpoints. All else is read from the memory of
+ * the process.
  */
 #include "code/reach/code_calls.h"
 

@@ -74,7 +74,9 @@ static int read_common(const struct returns_code *code, uint64_t at, struct comm
 	return err;
 }
 
-/* The entry at *at, which moves behind it. 1: one of a function; 0: another; or -errno, or the end. */
+/*
+ * The entry at *at, which moves behind it. 1: one of a function; 0: another; or -errno, or the end.
+ */
 static int read_entry(const struct returns_code *code, uint64_t *at, struct common *common,
 		      struct returns_range *out)
 {

@@ -165,7 +165,9 @@ static void find_frames(struct code_image *image, const Elf64_Ehdr *head)
 	    head->e_shnum > SECTIONS_MAX)
 		return;
 	for (unsigned int i = 0; i < head->e_shnum; i++) {
-		/* The one section of both: that of the names may lie anywhere, and is not needed. */
+		/*
+		 * The one section of both: that of the names may lie anywhere, and is not needed.
+		 */
 		uint64_t at = head->e_shoff + (uint64_t)i * sizeof(section);
 		if (read_at(image, at, &section, sizeof(section)) != sizeof(section))
 			return;
@@ -249,7 +251,10 @@ void code_image_close(struct code_image *image)
 }
 
 #if defined(__x86_64__)
-/* Whether 4 bytes behind an opcode are the distance to the address: 1, or 2 if the opcode is that of a call. */
+/*
+ * Whether 4 bytes behind an opcode are the distance to the address: 1, or 2 if the opcode is that
+ * of a call.
+ */
 static int names_address(const uint8_t *b, uint64_t at, uint64_t address)
 {
 	int32_t distance;

@@ -23,8 +23,8 @@ uint64_t code_image_address(const struct code_image *image, uint64_t offset);
 uint64_t code_image_offset(const struct code_image *image, uint64_t address);
 
 /*
- * Do direct jumps lead to the address only as they lead to a function: is there a call of it, or else
- * nothing that names it? The separated rare part of a function is reached by jumps alone.
+ * Do direct jumps lead to the address only as they lead to a function: is there a call of it, or
+ * else nothing that names it? The separated rare part of a function is reached by jumps alone.
  */
 int code_image_is_entry(struct code_image *image, uint64_t address);
 

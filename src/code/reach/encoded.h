@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* encoded.h - numbers and pointers of unwind tables, as the DWARF and the Linux Standard Base have them. */
+/*
+ * encoded.h - numbers and pointers of unwind tables, as the DWARF and the Linux Standard Base have
+ * them.
+ */
 #ifndef CODE_REACH_ENCODED_H
 #define CODE_REACH_ENCODED_H
 

@@ -115,7 +115,9 @@ static int is_for_calls(const Elf64_Rela *row)
 	return ELF64_R_SYM(row->r_info) && (type == TYPE_LINKAGE || type == TYPE_ADDRESS);
 }
 
-/* Counts the words that have names, and notes them if there is room. 0: the table cannot be read. */
+/*
+ * Counts the words that have names, and notes them if there is room. 0: the table cannot be read.
+ */
 static int linkage_table(const struct linkage *l, const struct linkage_object *o,
 			 const struct linkage_table *t, struct linkage_slot *slots, uint64_t room,
 			 uint64_t *count)

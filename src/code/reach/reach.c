@@ -96,7 +96,10 @@ static int goes_on(uint8_t kind)
 	       kind != INSN_TRAP;
 }
 
-/* A call to the next instruction, or into the function: it fetches its own address, or never returns. */
+/*
+ * A call to the next instruction, or into the function: it fetches its own address, or never
+ * returns.
+ */
 static int comes_back(struct reach *r, uint64_t pc, const struct insn *insn)
 {
 	if (insn->kind == INSN_CALL) {

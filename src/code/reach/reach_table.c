@@ -158,7 +158,10 @@ static int take_operand(const struct reach *r, const struct reach_past *past, ui
 	return out->table != 0;
 }
 
-/* add %base, %offset: one of them was loaded from the table. movslq, or without a switch's optimizer cltq. */
+/*
+ * add %base, %offset: one of them was loaded from the table. movslq, or without a switch's
+ * optimizer cltq.
+ */
 static int find_distance(const struct reach *r, const struct reach_past *past, uint32_t n,
 			 uint32_t row, uint8_t one, uint8_t other, struct load *out)
 {

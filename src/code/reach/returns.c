@@ -336,8 +336,8 @@ static int note_unsure(struct search *s, uint64_t behind)
 }
 
 /*
- * A call comes back to what follows it, unless what it calls never returns. One into its own function may
- * not: code steps over data so, and changes where it returns to.
+ * A call comes back to what follows it, unless what it calls never returns. One into its own
+ * function may not: code steps over data so, and changes where it returns to.
  */
 static int follow_call(struct search *s, const struct returns_step *step, uint64_t entry)
 {

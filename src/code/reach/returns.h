@@ -28,7 +28,9 @@ struct returns_code {
 	size_t (*copy)(void *arg, uint64_t address, void *to, size_t n);
 	/* 0, or -ENOENT: no entry of the unwind table has the address; or -errno. */
 	int (*range)(void *arg, uint64_t address, struct returns_range *out);
-	/* The word there in the memory of the process, and as an address of the file. 0 or -errno. */
+	/*
+	 * The word there in the memory of the process, and as an address of the file. 0 or -errno.
+	 */
 	int (*word)(void *arg, uint64_t address, uint64_t *out);
 	/* Does the call at an address come back? */
 	enum back_answer (*comes_back)(void *arg, uint64_t address, const struct insn *insn);
@@ -54,8 +56,8 @@ struct returns_found {
 /*
  * returns_find - where the function that begins at start is left.
  *
- * A jump to another function of the file is followed: its returns are the function's own. *out is to
- * be given to returns_free(), also after an error.
+ * A jump to another function of the file is followed: its returns are the function's own. *out is
+ * to be given to returns_free(), also after an error.
  *
  * Errors: -ENOENT no entry of the unwind table; -EILSEQ no instruction, or two that overlap;
  * -EOPNOTSUPP a jump or call whose targets are not known; -ENOLINK a call that may never come back,
@@ -65,11 +67,12 @@ int returns_find(const struct returns_code *code, uint64_t start, struct returns
 void returns_free(struct returns_found *found);
 
 /*
- * returns_is_sole_way - does control reach `behind` only from the instruction before it, at `before`?
+ * returns_is_sole_way - does control reach `behind` only from the instruction before it, at
+ * `before`?
  *
- * 1: no jump of the function that begins at start leads there, and no exception. 0: another way does, or
- * the instructions are not reached. Code that only a change of the code leads to does not count, as the
- * block of a static branch that is off. Errors: as returns_find().
+ * 1: no jump of the function that begins at start leads there, and no exception. 0: another way
+ * does, or the instructions are not reached. Code that only a change of the code leads to does not
+ * count, as the block of a static branch that is off. Errors: as returns_find().
  */
 int returns_is_sole_way(const struct returns_code *code, uint64_t start, uint64_t before,
 			uint64_t behind);

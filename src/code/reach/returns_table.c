@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * returns_table.c - what an indirect jump is: by a table, as compilers write a switch, or a call of a
- * pointer as the last act.
+ * returns_table.c - what an indirect jump is: by a table, as compilers write a switch, or a call of
+ * a pointer as the last act.
  *
  * The registers are followed through the instructions before the jump. A table counts only with the
  * comparison that limits its index: a word behind its end would lead to something that is not code.
@@ -195,7 +195,9 @@ static uint32_t limit_of(const struct returns_history *h, struct value v)
 	}
 	if (n == 0)
 		return 0;
-	/* The last step is the first here, and the bound is before the step that reads the index. */
+	/*
+	 * The last step is the first here, and the bound is before the step that reads the index.
+	 */
 	uint32_t n_entries = reach_bound(past, n, v.index, (uint32_t)(h->count - v.at));
 	return n_entries <= RETURNS_TABLE_MAX ? n_entries : 0;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* step_take.c - a thread is taken past an instruction, as step_plan.c has planned: in the handler. */
+/*
+ * step_take.c - a thread is taken past an instruction, as step_plan.c has planned: in the handler.
+ */
 #include "code/step/step_take.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"

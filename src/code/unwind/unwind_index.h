@@ -2,8 +2,8 @@
 /*
  * unwind_index.h - .eh_frame_hdr: where the functions of an object begin, as sorted rows.
  *
- * All of it is read in memory that the caller knows to be there: of a loaded object, or a copy. AS-Safe, and without
- * vector registers.
+ * All of it is read in memory that the caller knows to be there: of a loaded object, or a copy.
+ * AS-Safe, and without vector registers.
  */
 #ifndef CODE_UNWIND_UNWIND_INDEX_H
 #define CODE_UNWIND_UNWIND_INDEX_H

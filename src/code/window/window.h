@@ -125,7 +125,8 @@ enum {
 #define WINDOW_TRAP_FLAG 0x100u
 
 struct window_jump {
-	uint64_t negative; /* of the guest's address: compared by an addition that changes no flag */
+	/* of the guest's address: compared by an addition that changes no flag */
+	uint64_t negative;
 	uint64_t code;
 };
 
@@ -325,7 +326,9 @@ void window_on_signal(int sig, siginfo_t *info, void *context);
 
 uint32_t window_access_choose(struct window_area *area, uint64_t pc, const struct insn *insn,
 			      const uint8_t *bytes);
-/* Where an operand lies, by the registers before the instruction. *bytes is 0: that is not known. */
+/*
+ * Where an operand lies, by the registers before the instruction. *bytes is 0: that is not known.
+ */
 uint64_t window_operand_address(const struct window_area *area, const struct window_operand *o,
 				uint32_t *bytes);
 void window_operand_fill(struct window_operand *o, const struct insn *insn,

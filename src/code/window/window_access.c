@@ -2,8 +2,8 @@
 /*
  * window_access.c - hooks that call a callback for blocks and accesses.
  *
- * The address of an operand is computed from the registers before the instruction. What it is made of
- * was kept at translation: nothing is decoded when it runs. Compiled without vector registers.
+ * The address of an operand is computed from the registers before the instruction. What it is made
+ * of was kept at translation: nothing is decoded when it runs. Compiled without vector registers.
  */
 #include "base/general_regs.h"
 

@@ -2,12 +2,12 @@
 /*
  * window_area.c - the memory of a window: see window.h.
  *
- * An area belongs to one thread and is kept for its next window. Those of ended threads are used again.
- * The cache is mapped twice, so that no page is writable and executable at once. Cache and data are one
- * range of addresses: the code reaches its data by 32-bit distances.
+ * An area belongs to one thread and is kept for its next window. Those of ended threads are used
+ * again. The cache is mapped twice, so that no page is writable and executable at once. Cache and
+ * data are one range of addresses: the code reaches its data by 32-bit distances.
  *
- * Writing through the other mapping needs no serialization: processors compare physical addresses, and
- * runtimes with two mappings rely on it too.
+ * Writing through the other mapping needs no serialization: processors compare physical addresses,
+ * and runtimes with two mappings rely on it too.
  */
 #include "code/window/window.h"
 
@@ -235,7 +235,9 @@ static struct window_area *find_free(pid_t pid, pid_t tid)
 
 		if (a->pid == pid && (owner == tid || sys_tgkill(pid, owner, 0) == -ESRCH) &&
 		    atomic_cas(&a->tid, &owner, tid)) {
-			/* It ended in a system call of a window, perhaps because it was cancelled. */
+			/*
+			 * It ended in a system call of a window, perhaps because it was cancelled.
+			 */
 			if (a->is_active)
 				window_faults_release();
 			if (a->was_abandoned)

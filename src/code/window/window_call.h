@@ -5,7 +5,10 @@
 
 #include "code/window/window.h"
 
-/* WINDOW_RUNS: the system call of the registers is to run in place; else why the window ends before it. */
+/*
+ * WINDOW_RUNS: the system call of the registers is to run in place; else why the window ends before
+ * it.
+ */
 enum window_reason window_call_before(struct window_area *area);
 /* 1: it was done for the thread, with *result. */
 int window_call_instead(struct window_area *area, long *result);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* window_enter.c - how a window begins: at the return of a call, or at the return of a signal handler. */
+/*
+ * window_enter.c - how a window begins: at the return of a call, or at the return of a signal
+ * handler.
+ */
 #include <errno.h>
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /*
  * window_form.c - one instruction in the cache of a window.
  *
- * Most are the same bytes. An operand relative to the pc gets another distance, or a register that the
- * instruction does not name, when the cache is more than 2 GB away. Branches become exits, an indirect one
- * looks its target up in place. A call leaves the return address of the original.
+ * Most are the same bytes. An operand relative to the pc gets another distance, or a register that
+ * the instruction does not name, when the cache is more than 2 GB away. Branches become exits, an
+ * indirect one looks its target up in place. A call leaves the return address of the original.
  */
 #include <errno.h>
 
@@ -294,8 +294,8 @@ static void emit_indirect(struct window_build *b, const struct insn *insn, const
 }
 
 /*
- * The instruction behind a system call that the thread executes natively runs natively too: hooks do not
- * see it, and it sees the trap flag.
+ * The instruction behind a system call that the thread executes natively runs natively too: hooks
+ * do not see it, and it sees the trap flag.
  */
 static uint32_t can_step(const struct window_build *b, const struct insn *insn)
 {

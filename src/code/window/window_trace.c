@@ -2,8 +2,8 @@
 /*
  * window_trace.c - see window_trace.h. Compiled without vector registers, as window_run.c.
  *
- * Where functions begin is read from the tables for unwinding. The kernel's clock is asked twice; in
- * between the processor's counter is read.
+ * Where functions begin is read from the tables for unwinding. The kernel's clock is asked twice;
+ * in between the processor's counter is read.
  */
 #include "base/general_regs.h"
 

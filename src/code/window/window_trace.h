@@ -36,7 +36,9 @@ struct window_trace {
 	struct window_trace_frame frames[WINDOW_TRACE_FRAMES];
 };
 
-/* Fills the request, whose limits are the caller's. The window is to begin in the function at pc. */
+/*
+ * Fills the request, whose limits are the caller's. The window is to begin in the function at pc.
+ */
 void window_trace_begin(struct window_trace *trace, uint64_t pc, uint64_t sp,
 			struct window_request *request);
 

@@ -2,9 +2,10 @@
 /*
  * window_translate.c - a block of the thread's code becomes code in the cache: see window.h.
  *
- * A block begins with its budget, the check for a restartable sequence, and the comparison of its bytes.
- * These change no flag: comparisons are additions by lea, and jrcxz. Then come the copies, and at the end
- * the branch, whose targets are found by window_dispatch() and are then jumped to directly.
+ * A block begins with its budget, the check for a restartable sequence, and the comparison of its
+ * bytes. These change no flag: comparisons are additions by lea, and jrcxz. Then come the copies,
+ * and at the end the branch, whose targets are found by window_dispatch() and are then jumped to
+ * directly.
  */
 #include "code/window/window_translate.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* window_translate.h - one block on its way into the cache: what window_translate.c and window_form.c share. */
+/*
+ * window_translate.h - one block on its way into the cache: what window_translate.c and
+ * window_form.c share.
+ */
 #ifndef CODE_WINDOW_TRANSLATE_H
 #define CODE_WINDOW_TRANSLATE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * program_load.h - the BPF program of an event: it counts, decides, and writes the record or lets the
- * signal pass.
+ * program_load.h - the BPF program of an event: it counts, decides, and writes the record or lets
+ * the signal pass.
  */
 #ifndef EVENT_BPF_PROGRAM_LOAD_H
 #define EVENT_BPF_PROGRAM_LOAD_H

@@ -3,7 +3,8 @@
  * program_members.c - see program_members.h.
  *
  * A task's address is its key, since its number may be given again and means another task in each
- * pid namespace. It is taken out when the task ends. The raw tracepoints give the tasks as arguments.
+ * pid namespace. It is taken out when the task ends. The raw tracepoints give the tasks as
+ * arguments.
  */
 #include "event/bpf/program_members.h"
 

@@ -11,7 +11,10 @@
 #include "base/ebpf.h"
 #include "event/event.h"
 
-/* Where in the frame the key is that the functions below use: a task, or the number of a process. 8 bytes. */
+/*
+ * Where in the frame the key is that the functions below use: a task, or the number of a process. 8
+ * bytes.
+ */
 #define PROGRAM_KEY_AT -8
 
 /* The key is what runs. */
@@ -20,12 +23,17 @@ void program_key_process(struct ebpf *p, const struct ebpf_ids *ids);
 /* R1 and R2 as for a call that takes a map and a key. */
 void program_map_key(struct ebpf *p, int map_fd);
 
-/* Ends the program with a verdict of 0 unless the thread is in the first map, or its process in the second. */
+/*
+ * Ends the program with a verdict of 0 unless the thread is in the first map, or its process in the
+ * second.
+ */
 void program_end_unless_in(struct ebpf *p, int tasks_fd, int named_fd, const struct ebpf_ids *ids);
 /* ... unless the thread is one of a member. */
 void program_end_unless_member(struct ebpf *p, const struct trapline_event *ev);
 
-/* A program at one of the kernel's tracepoints, as enumerated in event.h. A descriptor or -errno. */
+/*
+ * A program at one of the kernel's tracepoints, as enumerated in event.h. A descriptor or -errno.
+ */
 int program_members_load(const struct trapline_event *ev, int which);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * program_memory.c - see program_memory.h.
  *
- * The pieces of one site lie one behind the other. Those of different sites have the same room, since a
- * hit is at one of them. A pointer that is followed is a piece of its own: the reader goes the same way
- * and finds each step, or finds that the program could not go it.
+ * The pieces of one site lie one behind the other. Those of different sites have the same room,
+ * since a hit is at one of them. A pointer that is followed is a piece of its own: the reader goes
+ * the same way and finds each step, or finds that the program could not go it.
  */
 #include "event/bpf/program_memory.h"
 

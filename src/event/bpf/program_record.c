@@ -215,9 +215,10 @@ static void emit_copy_chunk(struct ebpf *p, uint32_t before, uint32_t at)
 }
 
 /*
- * Chunk by chunk, until the mapping ends or memory that was never used begins: one read would be all
- * or nothing. Chunks are aligned, so that none lies in two pages; the reader knows sp. Below it is the
- * red zone, in which functions that call no others keep their variables: memory that may never have been used.
+ * Chunk by chunk, until the mapping ends or memory that was never used begins: one read would be
+ * all or nothing. Chunks are aligned, so that none lies in two pages; the reader knows sp. Below it
+ * is the red zone, in which functions that call no others keep their variables: memory that may
+ * never have been used.
  */
 static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 {

@@ -20,7 +20,10 @@ struct cpu_ring {
 	struct perf_event_mmap_page *page;
 };
 
-/* attr gets its size, type and config here. 0, also if there is no such CPU now; -ENOBUFS: no more memory may be locked. */
+/*
+ * attr gets its size, type and config here. 0, also if there is no such CPU now; -ENOBUFS: no more
+ * memory may be locked.
+ */
 int cpu_ring_open(struct cpu_ring *ring, struct perf_event_attr *attr, pid_t pid, int cpu,
 		  size_t bytes);
 void cpu_ring_close(struct cpu_ring *ring, size_t bytes);

@@ -115,7 +115,9 @@ int perf_rings_open(struct perf_rings *r, size_t bytes_per_cpu)
 	for (int i = 0; i < cpus; i++)
 		r->rings[i].fd = -1;
 	int err = rings_open(r);
-	/* The memory that a user may lock for rings is limited, for all CPUs: ask for less in each. */
+	/*
+	 * The memory that a user may lock for rings is limited, for all CPUs: ask for less in each.
+	 */
 	while (err == -ENOBUFS && r->bytes > 8 * PAGE_BYTES) {
 		r->bytes /= 2;
 		err = rings_open(r);

@@ -47,9 +47,9 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 void perf_rings_attr(const struct perf_rings *r, struct trapline_event *ev);
 
 /*
- * The oldest sample over all CPUs, copied to *out; *stack is valid until the next call.
- * 1: got one, 0: none. Losses are counted on the way, duplicates rejected. The event was entered: the
- * caller leaves it.
+ * The oldest sample over all CPUs, copied to *out; *stack is valid until the next call. 1: got one,
+ * 0: none. Losses are counted on the way, duplicates rejected. The event was entered: the caller
+ * leaves it.
  */
 int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uint32_t *part,
 		    struct record *out, const void **stack);

@@ -2,8 +2,9 @@
 /*
  * uprobe_nops.c - see uprobe_nops.h.
  *
- * The kernel is asked in the way in which an event attaches, with one nop of each length. The child is a
- * process of its own, because the kernel maps its code for such calls into the process, and leaves it.
+ * The kernel is asked in the way in which an event attaches, with one nop of each length. The child
+ * is a process of its own, because the kernel maps its code for such calls into the process, and
+ * leaves it.
  */
 #include "event/uprobe/uprobe_nops.h"
 

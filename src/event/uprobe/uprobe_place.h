@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* uprobe_place.h - where a uprobe goes that sees each execution of an instruction and harms none. */
+/*
+ * uprobe_place.h - where a uprobe goes that sees each execution of an instruction and harms none.
+ */
 #ifndef UPROBE_PLACE_H
 #define UPROBE_PLACE_H
 

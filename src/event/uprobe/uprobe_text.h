@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* uprobe_text.h - whether the instructions below uprobes are those of their file: see uprobe_text.c. */
+/*
+ * uprobe_text.h - whether the instructions below uprobes are those of their file: see
+ * uprobe_text.c.
+ */
 #ifndef UPROBE_TEXT_H
 #define UPROBE_TEXT_H
 

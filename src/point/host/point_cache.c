@@ -150,7 +150,10 @@ static void unmap_here(struct point_cache *c)
 	munmap(a->code, WINDOW_CODE_BYTES + DATA_BYTES);
 }
 
-/* A system call with a number that the kernel does not have: it stops, or fails, and then ends the program. */
+/*
+ * A system call with a number that the kernel does not have: it stops, or fails, and then ends the
+ * program.
+ */
 static void emit_gates(struct point_cache *c)
 {
 	struct window_area *a = c->area;

@@ -2,9 +2,9 @@
 /*
  * point_cache.h - the code of a window in another process: see point_window.h.
  *
- * Both processes have it at the same address. Here it is written, there it is executed, and each piece is
- * copied when it is done. Its data are there: the members of struct window_area that code uses, and the
- * table of indirect branches.
+ * Both processes have it at the same address. Here it is written, there it is executed, and each
+ * piece is copied when it is done. Its data are there: the members of struct window_area that code
+ * uses, and the table of indirect branches.
  */
 #ifndef POINT_HOST_POINT_CACHE_H
 #define POINT_HOST_POINT_CACHE_H

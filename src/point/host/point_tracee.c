@@ -199,8 +199,8 @@ int point_tracee_call(struct point_tracee *t, long number, const uint64_t args[6
 }
 
 /*
- * A step from the stop of a system call that is not executed is reported at once, without an instruction.
- * From the stop at its end, it is one.
+ * A step from the stop of a system call that is not executed is reported at once, without an
+ * instruction. From the stop at its end, it is one.
  */
 int point_tracee_leave(struct point_tracee *t)
 {

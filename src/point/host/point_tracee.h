@@ -31,7 +31,9 @@ enum point_stop {
 int point_tracee_open(struct point_tracee *t);
 void point_tracee_close(struct point_tracee *t);
 
-/* Resumes the thread by a ptrace request, without a signal, until it stops. -errno, or point_stop. */
+/*
+ * Resumes the thread by a ptrace request, without a signal, until it stops. -errno, or point_stop.
+ */
 int point_tracee_go(struct point_tracee *t, int request, siginfo_t *info);
 /* Keeps a signal that was sent. */
 void point_tracee_hold(struct point_tracee *t, const siginfo_t *info);
@@ -53,7 +55,9 @@ int point_tracee_write_code(const struct point_tracee *t, uint64_t to, const voi
 /* What a window cannot take: a filter of system calls, a shadow stack. */
 bool point_tracee_is_filtered(const struct point_tracee *t);
 bool point_tracee_has_shadow_stack(const struct point_tracee *t);
-/* Where the kernel finds the thread's restartable sequence; *at is 0 if it has none. 0 or -errno. */
+/*
+ * Where the kernel finds the thread's restartable sequence; *at is 0 if it has none. 0 or -errno.
+ */
 int point_tracee_rseq(const struct point_tracee *t, uint64_t *at);
 
 #endif

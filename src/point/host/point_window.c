@@ -2,9 +2,9 @@
 /*
  * point_window.c - see point_window.h.
  *
- * A fault in the cache is not the program's: the thread gets the registers that it would have had, and the
- * caller's next step faults natively. A signal that was sent waits for the end of the block, which then
- * ends the window.
+ * A fault in the cache is not the program's: the thread gets the registers that it would have had,
+ * and the caller's next step faults natively. A signal that was sent waits for the end of the
+ * block, which then ends the window.
  */
 #include "point/host/point_window.h"
 

@@ -41,14 +41,14 @@ struct point_window_run {
 };
 
 /*
- * The thread is traced, and in the stop after a step. It executes up to `most` instructions, and is in a
- * ptrace stop again. 0; or -errno, with the thread in an unknown state.
+ * The thread is traced, and in the stop after a step. It executes up to `most` instructions, and is
+ * in a ptrace stop again. 0; or -errno, with the thread in an unknown state.
  */
 int point_window_run(struct point_window **window, struct point_window_run *run);
 
 /*
- * Signals that came in a window. The caller passes the first one on at its next stop after a step, and
- * sends those that it cannot pass on. 0: no signal is left.
+ * Signals that came in a window. The caller passes the first one on at its next stop after a step,
+ * and sends those that it cannot pass on. 0: no signal is left.
  */
 int point_window_held(struct point_window *window, siginfo_t *out);
 

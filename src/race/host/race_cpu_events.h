@@ -38,8 +38,9 @@ struct race_cpus {
 int race_cpus_open(struct race_cpus *cpus, const struct race_maps *maps,
 		   struct race_settings *settings);
 /*
- * The first such event of a machine takes 10 ms, in which its CPUs are waited for (percpu_down_write()
- * in kernel/events/hw_breakpoint.c). That can be done beside other things: from now on, until open().
+ * The first such event of a machine takes 10 ms, in which its CPUs are waited for
+ * (percpu_down_write() in kernel/events/hw_breakpoint.c). That can be done beside other things:
+ * from now on, until open().
  */
 void race_cpus_prepare(void);
 /* From time to time: are the same CPUs running? And those left by their process are freed. */

@@ -56,8 +56,8 @@ struct race_ticks {
  */
 int race_ticks_open(struct race_ticks *ticks);
 /*
- * From now on, as the gate in the process allows. user: whose processes get samples at once; those of
- * others get them when they are known as members. 0 or -errno.
+ * From now on, as the gate in the process allows. user: whose processes get samples at once; those
+ * of others get them when they are known as members. 0 or -errno.
  */
 int race_ticks_start(struct race_ticks *ticks, uint64_t magic, uid_t user);
 /* Sets the period. Does nothing if there are no clocks. */

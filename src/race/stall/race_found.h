@@ -22,8 +22,8 @@ void race_fill_first(struct race_record *record, const struct race_target *targe
 		     const struct trapline_hit *hit, const struct race_code *code);
 
 /*
- * One side of a race: the thread, its stack, and the instruction at pc, which is in `code`. The side may
- * be in shared memory: nothing is read back from there.
+ * One side of a race: the thread, its stack, and the instruction at pc, which is in `code`. The
+ * side may be in shared memory: nothing is read back from there.
  */
 void race_side_fill(struct race_side *side, const struct trapline_hit *hit, uint64_t pc,
 		    unsigned int length, const struct race_code *code);

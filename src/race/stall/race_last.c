@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_last.c - the last stalls of a run, for trapline to read when the run has failed, or a process died.
+ * race_last.c - the last stalls of a run, for trapline to read when the run has failed, or a
+ * process died.
  *
- * A stall can make the program fail without a second access in it: an assertion of another thread, a
- * time-out, a hang. The record is written before the thread waits, so it is there even if the process
- * does not survive the stall.
+ * A stall can make the program fail without a second access in it: an assertion of another thread,
+ * a time-out, a hang. The record is written before the thread waits, so it is there even if the
+ * process does not survive the stall.
  */
 #include "race/stall/race_last.h"
 

@@ -47,7 +47,9 @@ struct search {
 
 #define ARGUMENTS 6
 
-/* The system call that a thread is in, by its number, with the arguments; -1: none, or not known. */
+/*
+ * The system call that a thread is in, by its number, with the arguments; -1: none, or not known.
+ */
 TRAP_PATH static long syscall_of(pid_t tid, uint64_t arguments[ARGUMENTS])
 {
 	char text[160] = "";

@@ -7,7 +7,10 @@
 
 #include "race/stall/race_slot.h"
 
-/* When the time of a stall is over: continues it while other threads sleep, now and then. Returns how long. */
+/*
+ * When the time of a stall is over: continues it while other threads sleep, now and then. Returns
+ * how long.
+ */
 uint64_t race_outwait(struct race_slot *slot);
 
 #endif

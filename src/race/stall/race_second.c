@@ -218,7 +218,9 @@ TRAP_PATH static int take_locked(struct race_slot *slot, const struct trapline_h
 	return 0;
 }
 
-/* Beside a read, where the watch is for both: see race_cpu_pass_over(), which comes a moment late. */
+/*
+ * Beside a read, where the watch is for both: see race_cpu_pass_over(), which comes a moment late.
+ */
 TRAP_PATH static int is_read_beside_read(const struct race_slot *slot,
 					 const struct trapline_hit *hit, const struct found *found)
 {

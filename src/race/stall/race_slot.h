@@ -72,7 +72,10 @@ struct race_slot {
 	uint64_t old_value;
 	uint64_t outwaited_ns; /* beyond its time, while others slept */
 	struct race_caught second;
-	/* A locked instruction that changed the value. A plain access may come yet, so it is waited on. */
+	/*
+	 * A locked instruction that changed the value. A plain access may come yet, so it is waited
+	 * on.
+	 */
 	struct race_caught locked;
 	struct task_names names; /* of the owner, while it opens the watch */
 };
@@ -85,8 +88,8 @@ void race_slot_free(struct race_slot *slot);
 /* For arm() of a watch whose traps the kernel counts from now on. */
 void race_slot_count_again(struct race_slot *slot);
 /*
- * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall, or
- * the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.
+ * Take a slot from an owner that has left it: a thread that has ended or jumped out of its stall,
+ * or the calling thread `caller` (0: do not ask). 1: it is SLOT_TAKEN and its watch is off.
  */
 int race_slot_reclaim(struct race_slot *slot, pid_t caller, uint64_t now_ns);
 

@@ -102,7 +102,9 @@ struct dynamic {
 	uint64_t name_bytes;
 };
 
-/* The words that calls go through, and all that names them: copied, for the object may be closed. */
+/*
+ * The words that calls go through, and all that names them: copied, for the object may be closed.
+ */
 struct slots {
 	uint64_t bytes; /* of everything, behind the relocations too */
 	uint64_t count;
@@ -220,7 +222,10 @@ static int read_tables(const struct dynamic *d, struct slots *out, uint64_t room
 	return read_table(&d->linkage, out, room) && read_table(&d->others, out, room);
 }
 
-/* Room for what was counted. The program may write to its tables: then they do not fit, and are lost. */
+/*
+ * Room for what was counted. The program may write to its tables: then they do not fit, and are
+ * lost.
+ */
 static int copy_slots(const struct dynamic *d, struct slots *out)
 {
 	uint64_t row_bytes = out->count * sizeof(Elf64_Rela);

@@ -2,8 +2,8 @@
 /*
  * race_returns.c - does a call come back? Not in a handler.
  *
- * The objects of this process are those that the loader lists. Where one of them has traps, its code is
- * the copy that was kept.
+ * The objects of this process are those that the loader lists. Where one of them has traps, its
+ * code is the copy that was kept.
  */
 #include "race/sweep/race_returns.h"
 
@@ -39,8 +39,8 @@ static size_t returns_code(void *arg, uint64_t address, void *to, size_t n)
 }
 
 /*
- * Tables of names are read in pieces of some bytes, many of one page. A page is read once, until the
- * objects are listed again. The caller holds the lock of the traps.
+ * Tables of names are read in pieces of some bytes, many of one page. A page is read once, until
+ * the objects are listed again. The caller holds the lock of the traps.
  */
 static struct {
 	uint64_t at; /* 0: none */

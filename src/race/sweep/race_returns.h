@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* race_returns.h - does a call come back? Not in a handler, and only under the lock of the sites. */
+/*
+ * race_returns.h - does a call come back? Not in a handler, and only under the lock of the sites.
+ */
 #ifndef RACE_RETURNS_H
 #define RACE_RETURNS_H
 

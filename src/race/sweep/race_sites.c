@@ -76,7 +76,10 @@ TRAP_PATH static void ask_off(const struct race_spots *set, struct race_spot *sp
 	uint32_t at = atomic_get(&q->in);
 	uint32_t now = atomic_get(&spot->state);
 
-	/* Asked for, and still here: the thread that takes it away may be waiting for this very CPU. */
+	/*
+	 * Asked for, and still here: the thread that takes it away may be waiting for this very
+	 * CPU.
+	 */
 	if (now == SPOT_ASKED)
 		sys_sched_yield();
 	if (now != SPOT_ARMED)
@@ -194,7 +197,10 @@ static void draw(struct race_spot *spot)
 	}
 }
 
-/* The same for all sites of a process: what is short is over then, and the rest is for the long ones. */
+/*
+ * The same for all sites of a process: what is short is over then, and the rest is for the long
+ * ones.
+ */
 static uint32_t passes_to_note(void)
 {
 	static uint32_t passes;

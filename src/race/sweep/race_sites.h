@@ -34,7 +34,8 @@ struct race_spot {
 	uint32_t skip;	 /* occurrences before the first stall */
 	uint32_t wanted; /* threads to be stalled, most often at once; 0: it goes off */
 	uint32_t notes;	 /* ... after this many occurrences, which are recorded */
-	uint32_t meets; /* a thread that reaches an address that ends so is stalled; 0: any thread */
+	/* a thread that reaches an address that ends so is stalled; 0: any thread */
+	uint32_t meets;
 	uint8_t is_witness;    /* locked: not stalled, what it accesses is remembered */
 	uint8_t is_escaped;    /* of the own frame, but its address was given away */
 	uint8_t call;	       /* enum race_call: a call that touches memory */

@@ -3,13 +3,14 @@
  * race_sites_find.c - the memory accesses of a module that a sweep stalls. Not in a
  * handler.
  *
- * Functions come from the unwind table, with their exact lengths: data between functions
- * is never decoded as code. Inside a function, only instructions that control flow leads to count
- * (code/reach/reach.h); what may be an access elsewhere in it is left out and counted. Accesses that the instruction alone shows to be harmless are excluded: the
- * function's own frame, thread-local variables, constants. A variable in the frame whose
- * address the function takes is included, because that is how threads share the stack of
- * one of them. Locked instructions are trapped but not stalled: their variable is meant
- * to be atomic, and the grade of a plain access to it depends on that.
+ * Functions come from the unwind table, with their exact lengths: data between functions is never
+ * decoded as code. Inside a function, only instructions that control flow leads to count
+ * (code/reach/reach.h); what may be an access elsewhere in it is left out and counted. Accesses
+ * that the instruction alone shows to be harmless are excluded: the function's own frame,
+ * thread-local variables, constants. A variable in the frame whose address the function takes is
+ * included, because that is how threads share the stack of one of them. Locked instructions are
+ * trapped but not stalled: their variable is meant to be atomic, and the grade of a plain access to
+ * it depends on that.
  */
 #include "race/sweep/race_sites_find.h"
 
@@ -534,7 +535,9 @@ uint32_t race_find_spots(struct race_listing *l, uint32_t *function, uint32_t mo
 	*function = l->functions;
 	if (!begin(&s, l, out, max))
 		return 0;
-	/* The last ones first: what is seldom run of a function lies before it, and is jumped into. */
+	/*
+	 * The last ones first: what is seldom run of a function lies before it, and is jumped into.
+	 */
 	for (; i < l->functions && (!most || s.count < most); i++)
 		search_row(&s, l->functions - 1 - i, &s.rows[l->functions - 1 - i]);
 	*function = i;

@@ -27,7 +27,9 @@ struct race_listing {
  */
 uint32_t race_find_spots(struct race_listing *listing, uint32_t *function, uint32_t most,
 			 struct race_spot *out, uint32_t max);
-/* The same of the functions at some addresses, and of those that they call, until there are most. */
+/*
+ * The same of the functions at some addresses, and of those that they call, until there are most.
+ */
 uint32_t race_find_spots_called(struct race_listing *listing, const uint64_t *addresses, uint32_t n,
 				uint32_t most, struct race_spot *out, uint32_t max);
 /* 0, or -errno: to be dropped. */

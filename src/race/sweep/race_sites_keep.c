@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_sites_keep.c - the thread that keeps the traps of a sweep: set when the first thread is about
- * to be created, removed after enough hits, set again in turn. Not in a handler.
+ * race_sites_keep.c - the thread that keeps the traps of a sweep: set when the first thread is
+ * about to be created, removed after enough hits, set again in turn. Not in a handler.
  *
  * The trap thread, one of the detector, does this: code cannot be changed inside a callback. All of
  * it happens under one lock, which a fork takes too, so the child never finds it half done.
@@ -56,7 +56,9 @@
 #define MASKS_EVERY 256u      /* turns: has a thread SIGTRAP blocked? */
 #define PIECES_AFTER 50u      /* pieces of libraries, where they were not set at the start */
 
-/* Mapped for a sweep only: the address space of a process that is attached to is not spent on it. */
+/*
+ * Mapped for a sweep only: the address space of a process that is attached to is not spent on it.
+ */
 struct tables {
 	uint32_t resting[RACE_SPOTS_MAX]; /* in the order in which they began to */
 	uint32_t rows[RACE_SPOTS_MAX];	  /* of the set that is switched */

@@ -316,7 +316,9 @@ static void add_modules(const struct race_module *only)
 		    find_library(module) || (only && module != only))
 			continue;
 		add_module(module);
-		/* Each takes some milliseconds: where that is paid from the budget, one at a time. */
+		/*
+		 * Each takes some milliseconds: where that is paid from the budget, one at a time.
+		 */
 		if (race_strategy->rotates && find_library(module)) {
 			placed.has_new = 1;
 			return;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_watch.h - the ways to trap what threads do: watches, and the breakpoint that all threads have.
+ * race_watch.h - the ways to trap what threads do: watches, and the breakpoint that all threads
+ * have.
  *
- * Events in the threads are kept and moved, or opened again for each stall; or they are those of the
- * CPUs. The tables are constant, and one is chosen when the search begins in a process, by what it
- * could open.
+ * Events in the threads are kept and moved, or opened again for each stall; or they are those of
+ * the CPUs. The tables are constant, and one is chosen when the search begins in a process, by what
+ * it could open.
  */
 #ifndef RACE_WATCH_H
 #define RACE_WATCH_H

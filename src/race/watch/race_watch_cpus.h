@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* race_watch_cpus.h - watchpoints and the breakpoint as events of the CPUs, for all threads at once. */
+/*
+ * race_watch_cpus.h - watchpoints and the breakpoint as events of the CPUs, for all threads at
+ * once.
+ */
 #ifndef RACE_WATCH_CPUS_H
 #define RACE_WATCH_CPUS_H
 

@@ -136,7 +136,10 @@ static int prepare_aims(void)
 	return err;
 }
 
-/* That they can be had is known now. They are opened again for each stall: see race_watch_threads.c. */
+/*
+ * That they can be had is known now. They are opened again for each stall: see
+ * race_watch_threads.c.
+ */
 static int put_watches_away(void)
 {
 	int err = 0;

@@ -2,9 +2,9 @@
 /*
  * race_watch_threads.c - watches and breakpoints as events of the threads.
  *
- * An event that lies in a thread costs it at each switch, even disabled. Where the samples need none,
- * nothing else does either: watches and breakpoints are opened again for each stall. That costs half
- * as much again as to move them.
+ * An event that lies in a thread costs it at each switch, even disabled. Where the samples need
+ * none, nothing else does either: watches and breakpoints are opened again for each stall. That
+ * costs half as much again as to move them.
  */
 #include <errno.h>
 #include <fcntl.h>
