@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_user.c - a process that changes its user: programs that it executes from then on cannot open the memory of
- * the run, which is of the command's user. They run without being sampled, and the summary says so.
+ * guard_user.c - a process that changes its user: programs that it executes from then on cannot
+ * open the memory of the run, which is of the command's user. They run without being sampled, and
+ * the summary reports it.
  */
 #include <unistd.h>
 

@@ -47,7 +47,10 @@ void heap_budget_add_watches(uint64_t ns);
 /* A move of a register, which a sample makes in between: it is not a cost of the sample then. */
 void heap_budget_spend_aside(uint64_t begun);
 bool heap_budget_affords_watches(void);
-/* In a child: it has run for so long that registers, which have to be opened first, are no large part of it. */
+/*
+ * In a child: it has run for so long that registers, which have to be opened first, are a small
+ * part of it.
+ */
 bool heap_budget_is_worth_opening(void);
 
 /* Allocations and their frees, sampled or not: what it costs to ask which. */
