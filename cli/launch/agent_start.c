@@ -362,7 +362,8 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 	int status = target_lock(command, pid);
 	if (status)
 		return status;
-	if (share && share->has_own_files && program_is_stopped(pid))
+	/* One that a debugger has stopped is refused with the debugger's name. */
+	if (share && share->has_own_files && program_is_stopped(pid) && !program_tracer(pid, pid))
 		return say_no_thread(command, pid);
 	int err = call_agent(agent, pid, option, share, result, why, sizeof(why));
 	if (err && program_state(pid) == PROGRAM_IS_KERNEL)

@@ -137,12 +137,12 @@ end "a process whose debug registers are taken"
 if lend "$victims/race_attached"; then
 	cp "$victims/race_right" "$tmp/setuid" && chown 65534 "$tmp/setuid" && chmod 4755 "$tmp/setuid"
 	refused "a setuid program" 'setuid.*Run it as its owner' "$trapline" race -- "$tmp/setuid"
-	prlimit --nofile=640:640 $as_user "$lent/race_attached" busy 600 &
+	prlimit --nofile=40:40 $as_user "$lent/race_attached" busy 600 &
 	pid=$!
 	wait_for_exe race_attached
 	refused "a process that may not have the descriptors" 'hard limit of file descriptors is too low, 5 per thread are needed; raise it with prlimit --nofile$' \
 		"$trapline" race -p "$pid"
-	grep -q 'Max open files *640 *640 ' "/proc/$pid/limits"
+	grep -q 'Max open files *40 *40 ' "/proc/$pid/limits"
 	ok "a process that may not have the descriptors: it has the limit that it had" $?
 	refused "a process of another user" 'another user' $as_user "$lent/trapline" race -p $$
 	end "a process that may not have the descriptors"
