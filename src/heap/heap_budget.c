@@ -182,7 +182,7 @@ static uint64_t coarse_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Blocks that stay would fill the pool and end the search: the fuller it is, the fewer are taken. */
+/* Blocks that stay would fill the pool and end the search: a fuller one takes fewer. */
 static bool has_room(void)
 {
 	uint64_t live = counter_get(&heap_live);
