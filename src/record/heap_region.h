@@ -128,7 +128,7 @@ enum heap_counter {
 	HEAP_FORKED,	   /* ... as children by fork(2) */
 	HEAP_REFUSED,	   /* processes that could not: see run.why */
 	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
-	HEAP_OTHER_USER, /* processes that changed their user: what they execute is not sampled */
+	HEAP_OTHER_USER,   /* processes that changed their user: what they execute is not sampled */
 	HEAP_COUNTERS,
 };
 
