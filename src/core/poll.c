@@ -283,7 +283,7 @@ static int drain(struct trapline *t, trapline_callback fn)
 static void wait_for_more(struct trapline *t, int timeout_ms)
 {
 	struct epoll_event events[8];
-	long n = sys6(SYS_epoll_pwait, t->epoll_fd, events, 8, timeout_ms, NULL, 8);
+	long n = sys_of_fd(SYS_epoll_pwait, t->epoll_fd, events, 8, timeout_ms, NULL);
 
 	for (long i = 0; i < n; i++) {
 		uint64_t ticks;
@@ -293,7 +293,8 @@ static void wait_for_more(struct trapline *t, int timeout_ms)
 		if (events[i].data.u32 != WAKE_GONE)
 			continue;
 		t->gone = 1;
-		sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_DEL, t->pid_fd, NULL);
+		sys_of_fd(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_DEL, t->pid_fd & ~OWN_FD_FAR, NULL,
+			  0);
 	}
 }
 

@@ -70,7 +70,9 @@ static int watch_descriptor(struct trapline *t, int fd, uint32_t what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
 
-	return (int)sys4(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	/* Both are in the same table. */
+	return (int)sys_of_fd(SYS_epoll_ctl, t->epoll_fd, EPOLL_CTL_ADD, fd & ~OWN_FD_FAR, &event,
+			      0);
 }
 
 static int check_process(pid_t pid)
@@ -92,10 +94,10 @@ static int check_process(pid_t pid)
 
 static int open_descriptors(struct trapline *t)
 {
-	t->epoll_fd = (int)sys1(SYS_epoll_create1, EPOLL_CLOEXEC);
+	t->epoll_fd = own_fd_keep(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0, 0, 0);
 	if (t->epoll_fd < 0)
 		return failed(t->epoll_fd, FAILED_TARGET, "epoll_create1");
-	t->pid_fd = (int)sys2(SYS_pidfd_open, t->pid, 0);
+	t->pid_fd = own_fd_keep(SYS_pidfd_open, t->pid, 0, 0, 0, 0);
 	/* A thread: EINVAL, since v6.16 or so ENOENT. */
 	if (t->pid_fd == -EINVAL || t->pid_fd == -ENOENT)
 		return failed(-EINVAL, FAILED_ARGUMENT, "the pid is a thread, not a process");
@@ -195,10 +197,11 @@ static int start_timer(struct trapline *t)
 	if (t->timer_fd >= 0)
 		return 0;
 
-	t->timer_fd = (int)sys2(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	t->timer_fd = own_fd_keep(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC,
+				  0, 0, 0);
 	if (t->timer_fd < 0)
 		return failed(t->timer_fd, FAILED_RING, "timerfd_create");
-	sys4(SYS_timerfd_settime, t->timer_fd, 0, &every, NULL);
+	sys_of_fd(SYS_timerfd_settime, t->timer_fd, 0, &every, NULL, 0);
 	return watch_descriptor(t, t->timer_fd, WAKE_TIMER);
 }
 

@@ -17,6 +17,8 @@
 
 #define TRAP_BIT (1ull << (SIGTRAP - 1))
 #define MARKER_BIT (1ull << (MARKER_OF_SIGTRAP - 1))
+#define WAITS_STEP_NS 1000000
+#define WAITS_STEPS 20
 #define MASKS_STEP_NS 20000000
 #define MASKS_STEPS 150 /* 3 s */
 
@@ -92,9 +94,27 @@ static int waits_for(void *arg, pid_t tid)
 	int err = own_masks_of(tid, "SigPnd", &own);
 
 	(void)arg;
+	/* This thread has it blocked, and what an event of Trapline raised here ends with it. */
+	if (tid == sys_gettid())
+		own = 0;
 	if (!err)
 		err = own_masks_of(tid, "ShdPnd", &shared);
 	return err == -ENOENT ? 0 : err || (own | shared) & TRAP_BIT;
+}
+
+/* One that was just sent is on its way to a thread, and waits for that moment only. */
+static int is_awaited(void)
+{
+	const struct timespec step = { 0, WAITS_STEP_NS };
+	struct task_names room;
+	int is = 1;
+
+	for (int i = 0; is && i < WAITS_STEPS; i++) {
+		if (i)
+			sys_nap(&step);
+		is = tasks_each(sys_getpid(), &room, waits_for, NULL);
+	}
+	return is;
 }
 
 /*
@@ -104,11 +124,9 @@ static int waits_for(void *arg, pid_t tid)
 void late_trap_give_back(signals_set_action next)
 {
 	struct sigaction program;
-	struct task_names room;
 	const uint64_t version = action_read(&trap_previous, &program);
 
-	if (program.sa_handler == SIG_DFL || !trap_is_installed() ||
-	    tasks_each(sys_getpid(), &room, waits_for, NULL))
+	if (program.sa_handler == SIG_DFL || !trap_is_installed() || is_awaited())
 		return;
 	atomic_set(&gives_back, 1u);
 	const sighandler_t handler = program.sa_handler;
