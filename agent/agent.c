@@ -13,8 +13,7 @@
 #include "throttle/throttle_open.h"
 
 static struct run *const tools[] = {
-	&agent_race,  &agent_race_end, &agent_throttle, &agent_flow,
-	&agent_probe, &agent_patch,    &agent_patch_go,
+	&agent_race, &agent_throttle, &agent_flow, &agent_probe, &agent_patch, &agent_patch_go,
 };
 
 #define TOOLS (sizeof(tools) / sizeof(tools[0]))

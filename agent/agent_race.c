@@ -9,6 +9,7 @@
 #include "agent/heap/heap.h"
 #include "agent/zydis.h"
 #include "base/memory.h"
+#include "guest/own_thread.h"
 #include "race/race.h"
 
 #define STACK_BYTES (64u << 10)
@@ -95,16 +96,14 @@ static void replaced(void)
 	race_stop(RACE_STEP_REPLACED);
 }
 
+/* Where no thread of the program runs, this one ends the search. */
 static int is_over(void)
 {
+	own_thread_opens();
+	race_end_if_asked();
+	own_thread_shuts();
 	race_end_if_left();
 	return race_has_ended_for(0);
-}
-
-static int end(const char *text)
-{
-	race_stop(RACE_STEP_NONE);
-	return 0;
 }
 
 static void race_agent_forked(void)
@@ -113,7 +112,6 @@ static void race_agent_forked(void)
 	use_heap();
 }
 
-struct run agent_race_end = { .option = "race-end=", .call = end };
 struct run agent_race = {
 	.option = "race=",
 	.magic = RACE_MAGIC,

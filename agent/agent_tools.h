@@ -6,7 +6,6 @@
 #include "guest/run.h"
 
 extern struct run agent_race;
-extern struct run agent_race_end;
 extern struct run agent_throttle;
 extern struct run agent_patch;
 extern struct run agent_patch_go;

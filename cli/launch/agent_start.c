@@ -34,7 +34,6 @@
 
 #define OPTION_BYTES 256
 #define AGENT "libtrapline-agent.so"
-#define END_NS 3000000000u
 #define ATTACH_NS 5000000000u /* an attach on a busy machine */
 #define ATTACH_LATE_NS 1000000000u
 
@@ -405,20 +404,4 @@ void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns)
 	uint64_t ns = timeout_ns < ATTACH_NS ? timeout_ns : ATTACH_NS;
 
 	call_until(signal, clock_now_ns() + ns + ATTACH_LATE_NS);
-}
-
-int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size)
-{
-	char agent[PATH_MAX + 64];
-	int result = 0;
-
-	if (find_agent(agent, sizeof(agent))) {
-		snprintf(why, why_size, "cannot find " AGENT);
-		return -ENOENT;
-	}
-	call_until(NULL, clock_now_ns() + END_NS);
-	int err = call_agent(agent, pid, option, NULL, &result, why, why_size);
-	if (!err && result)
-		snprintf(why, why_size, "%s", strerror(-result));
-	return err ? err : result;
 }

@@ -105,10 +105,4 @@ void agent_call_until(const volatile sig_atomic_t *signal, uint64_t started_ns, 
  */
 void agent_call_within(const volatile sig_atomic_t *signal, uint64_t timeout_ns);
 
-/*
- * Calls the agent that is there, to end what it does. 0, or -errno after at most some seconds with
- * the reason in why, as one line; prints nothing.
- */
-int agent_call_end(pid_t pid, const char *option, char *why, size_t why_size);
-
 #endif

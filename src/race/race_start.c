@@ -310,6 +310,12 @@ int race_stop(enum race_step why)
 	return err == -EALREADY ? 0 : err;
 }
 
+void race_end_if_asked(void)
+{
+	if (atomic_get(&race.phase) == RACE_RUNNING && atomic_get(&race.region->stop))
+		race_stop(RACE_STEP_NONE);
+}
+
 /* One that cannot be seen from here may be about to open its end of the pipe. */
 void race_end_if_left(void)
 {

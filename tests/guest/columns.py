@@ -35,7 +35,7 @@ OUTSIDE = set('''
 
 # The rows of the tables of tools that come into a process (src/guest/run.h), and their columns.
 ROWS = {'race': 'race', 'throttle': 'throttle', 'flow': 'flow', 'probe': 'probe', 'patch': 'patch', 'heap': 'heap',
-        'race-end': 'race', 'patch-go': 'patch'}
+        'patch-go': 'patch'}
 AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'agent')
 
 

@@ -54,10 +54,12 @@ state()
 	"$victims/race_obstacle" registers "$pid" 0.1
 }
 
-# is_searched: a thread of ours has the events, in a table of its own, and it is not being begun.
+# is_searched: a thread of ours has the end of the pipe that tells of our end, and it is not being begun.
 is_searched()
 {
-	find "/proc/$pid"/task/*/fd -lname '*perf_event*' 2>/dev/null | grep -q . &&
+	for task in "/proc/$pid"/task/*; do
+		grep -qs '^trapline-guest' "$task/comm" && find "$task/fd" -lname 'pipe:*' 2>/dev/null | grep -q . && break
+	done &&
 		! grep -hqs 'TracerPid:.*[1-9]' "/proc/$pid"/task/*/status
 }
 
