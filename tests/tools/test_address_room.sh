@@ -82,9 +82,9 @@ each is_within
 few()
 {
 	attach "$@"
-	[ $? = 2 ] && grep -q 'hard limit of descriptors (RLIMIT_NOFILE) is 64, and .* needs 6[0-9]*; raise' "$tmp/err" &&
+	[ $? = 2 ] && grep -q 'hard limit of descriptors (RLIMIT_NOFILE) is 32, and .* needs [3-9][0-9]; raise' "$tmp/err" &&
 		! grep -v born_blocked "/proc/$target/maps" | grep -q trapline
-	ok "$1 is refused where only 64 descriptors are allowed" $?
+	ok "$1 is refused where only 32 descriptors are allowed" $?
 }
 
 # start_locked [LITTLE]: a program that locks all, or little, with a limit of 8 MiB.
@@ -123,13 +123,13 @@ kill "$target"
 wait "$target" 2>/dev/null
 
 start unlimited 60
-prlimit --pid "$target" --nofile=64:64
+prlimit --pid "$target" --nofile=32:32
 few flow --overhead 100% --for 1
 few heap --for 1
 kill "$target"
 wait "$target" 2>/dev/null
 start unlimited 60
-prlimit --pid "$target" --nofile=64:1024
+prlimit --pid "$target" --nofile=32:1024
 attach heap --for 0.5
 [ $? -le 1 ]
 ok 'heap attaches where 1024 may be' $?

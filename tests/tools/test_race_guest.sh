@@ -284,7 +284,7 @@ wrong "a command that is not there" 'cannot start /no/such' -- /no/such
 wrong "an overhead that is not a number" \
 	"^trapline race: invalid --overhead 'x': expected a percentage (example: 2%)$" --overhead x -- true
 wrong "an overhead over 1000 %" \
-	"^trapline race: invalid --overhead '2000%': expected at most 1000% (example: 2%)$" \
+	"^trapline race: invalid --overhead '2000%': expected a share of the CPU time, at most 1000% (example: 2%)$" \
 	--overhead 2000 -- true
 wrong "a grade that does not exist" "^trapline race: invalid --grade 'D': expected A|B|C$" --grade D -- true
 wrong "a delay that is too long" \
