@@ -16,6 +16,7 @@
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "guest/own_thread.h"
+#include "trap/shared.h"
 
 #define STANDARD_FILES 3
 #define STACK_BYTES (64u << 10)
@@ -160,6 +161,7 @@ TRAP_PATH long own_table_call(long (*run)(void *arg), void *arg)
 	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &sent, &before, sizeof(sent));
 	if (!push(&r))
 		wait_for(&r);
+	trap_leave_shared_to(before);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	return r.result;
 }
