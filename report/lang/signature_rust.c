@@ -173,7 +173,14 @@ void signature_rust_result(struct convention *c, struct signature_value *v)
 	if (!p.is_other)
 		return;
 	v->where = SIGNATURE_GONE;
-	if (v->type->size <= 16)
+	if (v->type->size <= 8)
+		return;
+	/*
+	 * Up to 16 bytes it depends on the release of rustc whether the caller gives an address, and
+	 * so where the first argument is.
+	 */
+	c->is_lost = v->type->size <= 16;
+	if (c->is_lost)
 		return;
 	/* The caller gives its address in the first register. It does not always come back. */
 	v->where = SIGNATURE_MEMORY;

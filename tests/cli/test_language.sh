@@ -111,6 +111,7 @@ rust_language()
 	begins "$program"
 	truth an_enum_by_variant kind '"kind \(.args.n) \(.ret)"'
 	truth a_result_by_variant Account::pay '"paid \(.ret)"'
+	refused an_argument_behind_a_result_that_may_have_an_address three '.args.n == null or (.args.n >= 300 and .args.n < 305)'
 	if [ "$program" = rust ]; then
 		truth results_of_arguments Account::pay '"pay \(.args.cents) \(.ret)"'
 		truth numbers_and_options language_rust::plain \

@@ -61,6 +61,12 @@ pub fn number(f: f64, n: i32) -> f64 {
     f * n as f64
 }
 
+/// Whether the caller gives an address for the result depends on the release of rustc.
+#[inline(never)]
+pub fn three(n: i32) -> [i32; 3] {
+    std::hint::black_box([n, n + 1, n + 2])
+}
+
 fn show(o: Option<u32>) -> String {
     match o {
         None => "None".to_string(),
@@ -83,6 +89,7 @@ fn line(round: i32, account: &mut Account) {
     let p = member(Pos { x: round, y: 5 }, n);
     println!("member {{.x {}, .y 5}} {} {{.x {}, .y {}}}", round, n, p.x, p.y);
     println!("number {}", number(1.5, n));
+    println!("three {}", three(n)[0]);
     let paid = match account.pay(round as i64) {
         Ok(n) => format!("Ok({})", n),
         Err(e) => format!("Err(\"{}\")", e),
