@@ -2,9 +2,8 @@
 /* patch_init.c - see patch_init.h. */
 #include "report/patch/patch_init.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <string.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -12,77 +11,52 @@
 /* Loaders ignore it: it is in a range for operating systems, and none uses it. */
 #define TAG_OF_NOTHING 0x60001000
 
-struct dynamic {
-	uint64_t offset; /* in the file */
-	uint64_t count;
-};
-
-static int find_dynamic(const uint8_t *bytes, size_t size, struct dynamic *out)
+static bool find_dynamic(Elf *elf, GElf_Phdr *out)
 {
-	Elf64_Ehdr header;
-	Elf64_Phdr segment;
+	size_t n = 0;
 
-	if (size < sizeof(header))
-		return -ENOEXEC;
-	memcpy(&header, bytes, sizeof(header));
-	for (uint64_t i = 0; i < header.e_phnum; i++) {
-		const uint64_t at = header.e_phoff + i * sizeof(segment);
-
-		if (header.e_phoff > size || at + sizeof(segment) > size)
-			return -ENOEXEC;
-		memcpy(&segment, bytes + at, sizeof(segment));
-		if (segment.p_type != PT_DYNAMIC)
-			continue;
-		if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset)
-			return -ENOEXEC;
-		*out = (struct dynamic){ segment.p_offset, segment.p_filesz / sizeof(Elf64_Dyn) };
-		return 0;
-	}
-	return -ENOEXEC;
+	elf_getphdrnum(elf, &n);
+	for (size_t i = 0; i < n; i++)
+		if (gelf_getphdr(elf, (int)i, out) && out->p_type == PT_DYNAMIC)
+			return true;
+	return false;
 }
 
-static int change_entry(int fd, uint64_t offset, const Elf64_Dyn *entry)
-{
-	const ssize_t n = pwrite(fd, entry, sizeof(*entry), (off_t)offset);
-
-	return n == (ssize_t)sizeof(*entry) ? 0 : n < 0 ? -errno : -EIO;
-}
-
-/* Notes what the entry has, and takes it out of the copy. 0 or -errno. */
-static int take_entry(int copy, uint64_t offset, Elf64_Dyn *entry, struct patch_init *out)
+/* Notes what the entry has, and takes it out. false: it has nothing to run. */
+static bool take_entry(GElf_Dyn *entry, struct patch_init *out)
 {
 	switch (entry->d_tag) {
 	case DT_INIT:
 		out->function = entry->d_un.d_ptr;
 		entry->d_tag = TAG_OF_NOTHING;
-		return change_entry(copy, offset, entry);
+		return true;
 	case DT_INIT_ARRAY:
 		out->array = entry->d_un.d_ptr;
-		return 0;
+		return false;
 	case DT_INIT_ARRAYSZ:
 		out->count = entry->d_un.d_val / sizeof(uint64_t);
 		entry->d_un.d_val = 0;
-		return change_entry(copy, offset, entry);
+		return true;
 	default:
-		return 0;
+		return false;
 	}
 }
 
-static int take_all(int copy, const uint8_t *bytes, const struct dynamic *dynamic,
-		    struct patch_init *out)
+/* In the copy, which has 64 bits as this program has. 0 or -errno. */
+static int take_all(int copy, Elf *elf, const GElf_Phdr *dynamic, struct patch_init *out)
 {
-	int err = 0;
+	Elf_Data *data =
+		elf_getdata_rawchunk(elf, (int64_t)dynamic->p_offset, dynamic->p_filesz, ELF_T_DYN);
+	off_t at = (off_t)dynamic->p_offset;
+	GElf_Dyn entry;
 
-	for (uint64_t i = 0; !err && i < dynamic->count; i++) {
-		const uint64_t offset = dynamic->offset + i * sizeof(Elf64_Dyn);
-		Elf64_Dyn entry;
-
-		memcpy(&entry, bytes + offset, sizeof(entry));
-		if (entry.d_tag == DT_NULL)
-			break;
-		err = take_entry(copy, offset, &entry, out);
+	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
+		if (take_entry(&entry, out) &&
+		    pwrite(copy, &entry, sizeof(entry), at) != (ssize_t)sizeof(entry))
+			return errno ? -errno : -EIO;
+		at += (off_t)sizeof(entry);
 	}
-	return err;
+	return data ? 0 : -ENOEXEC;
 }
 
 static int copy_file(int from, size_t size)
@@ -101,16 +75,15 @@ static int copy_file(int from, size_t size)
 	return -EIO;
 }
 
-int patch_init_take(int fd, const uint8_t *bytes, size_t size, struct patch_init *out)
+int patch_init_take(Elf *elf, int fd, size_t size, struct patch_init *out)
 {
-	struct dynamic dynamic;
-	int err = find_dynamic(bytes, size, &dynamic);
-	const int copy = err ? err : copy_file(fd, size);
+	GElf_Phdr dynamic;
+	const int copy = find_dynamic(elf, &dynamic) ? copy_file(fd, size) : -ENOEXEC;
 
 	*out = (struct patch_init){ 0 };
 	if (copy < 0)
 		return copy;
-	err = take_all(copy, bytes, &dynamic, out);
+	const int err = take_all(copy, elf, &dynamic, out);
 	if (!err)
 		return copy;
 	close(copy);

@@ -3,6 +3,7 @@
 #ifndef REPORT_PATCH_PATCH_INIT_H
 #define REPORT_PATCH_PATCH_INIT_H
 
+#include <gelf.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,9 +15,9 @@ struct patch_init {
 };
 
 /*
- * A copy of the object without its initializers: the loader runs none. bytes are those of the
- * object, which is in fd. The descriptor of the copy, which the caller closes; or -errno.
+ * A copy of the object without its initializers: the loader runs none. elf is of the object, whose
+ * file fd is. The descriptor of the copy, which the caller closes; or -errno.
  */
-int patch_init_take(int fd, const uint8_t *bytes, size_t size, struct patch_init *out);
+int patch_init_take(Elf *elf, int fd, size_t size, struct patch_init *out);
 
 #endif

@@ -421,7 +421,7 @@ int patch_object_fd(const struct patch_object *o)
 
 int patch_object_take_init(struct patch_object *o, struct patch_init *init)
 {
-	const int copy = patch_init_take(o->fd, o->bytes, o->size, init);
+	const int copy = patch_init_take(o->elf, o->fd, o->size, init);
 
 	if (copy < 0)
 		return copy;
