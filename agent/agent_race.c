@@ -99,9 +99,11 @@ static void replaced(void)
 /* Where no thread of the program runs, this one ends the search. */
 static int is_over(void)
 {
-	own_thread_opens();
-	race_end_if_asked();
-	own_thread_shuts();
+	if (race_is_asked_to_end()) {
+		own_thread_opens();
+		race_stop(RACE_STEP_NONE);
+		own_thread_shuts();
+	}
 	race_end_if_left();
 	return race_has_ended_for(0);
 }

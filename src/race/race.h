@@ -58,8 +58,8 @@ int race_stop(enum race_step why);
  * thread of Trapline.
  */
 void race_end_if_left(void);
-/* The command has ended the search: so does this process. */
-void race_end_if_asked(void);
+/* 1: the command has ended the search, and this process has not yet. */
+int race_is_asked_to_end(void);
 /* 1: no search runs, nor has one for so long. AS-Safe. */
 int race_has_ended_for(uint64_t ns);
 

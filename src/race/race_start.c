@@ -310,10 +310,9 @@ int race_stop(enum race_step why)
 	return err == -EALREADY ? 0 : err;
 }
 
-void race_end_if_asked(void)
+int race_is_asked_to_end(void)
 {
-	if (atomic_get(&race.phase) == RACE_RUNNING && atomic_get(&race.region->stop))
-		race_stop(RACE_STEP_NONE);
+	return atomic_get(&race.phase) == RACE_RUNNING && atomic_get(&race.region->stop);
 }
 
 /* One that cannot be seen from here may be about to open its end of the pipe. */
