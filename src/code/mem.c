@@ -37,7 +37,9 @@
 
 int mem_open_plain(void)
 {
-	return own_fd_open("/proc/thread-self/mem", O_RDWR);
+	/* A thread may use it that another has left open: see text_mem_hold(). */
+	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t) "/proc/thread-self/mem",
+			   O_RDWR | O_CLOEXEC, 0, 0);
 }
 
 /* The whole mask: a signal in the tracee would stop it, and nothing lets it continue. */

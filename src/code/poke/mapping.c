@@ -98,7 +98,9 @@ void mapping_forget(void)
 int mapping_find(uint64_t address, struct mapping *out)
 {
 	if (!kept_fd_is_ours(&kept))
-		kept_fd_take(&kept, own_fd_open("/proc/thread-self/maps", O_RDONLY));
+		kept_fd_take(&kept, own_fd_keep(SYS_openat, AT_FDCWD,
+						(long)(uintptr_t) "/proc/thread-self/maps",
+						O_RDONLY | O_CLOEXEC, 0, 0));
 	int err = kept.fd < 0 ? -EACCES : ask(kept.fd, address, out);
 
 	return err && err != -ENOENT ? search(address, out) : err;
