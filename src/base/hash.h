@@ -18,6 +18,14 @@
 /* 2^64 divided by the golden ratio. */
 #define HASH_MIX 0x9e3779b97f4a7c15u
 
+/* The last step of splitmix64: each bit depends on all bits of the number. */
+static inline uint64_t hash_mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
 static inline uint64_t hash_add(uint64_t hash, uint64_t value)
 {
 	return (hash ^ value) * HASH_PRIME;

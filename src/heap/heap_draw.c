@@ -51,24 +51,17 @@ void heap_draw_start(uint64_t seed, void *family)
 
 /* ---- numbers ---- */
 
-static uint64_t mixed(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
 /* splitmix64: each row begins elsewhere. */
 uint32_t heap_random(void)
 {
 	struct heap_thread *self = &heap_self;
 
 	if (!self->random)
-		self->random = mixed(counter_get(&pace->seed) +
-				     (counter_add(&pace->rows, UINT64_C(1)) + 1) * HASH_MIX) |
+		self->random = hash_mixed(counter_get(&pace->seed) +
+					  (counter_add(&pace->rows, UINT64_C(1)) + 1) * HASH_MIX) |
 			       1;
 	self->random += 2 * HASH_MIX;
-	return (uint32_t)(mixed(self->random) >> 32);
+	return (uint32_t)(hash_mixed(self->random) >> 32);
 }
 
 /*

@@ -47,11 +47,7 @@ TRAP_PATH void race_tell_reader(void)
 
 TRAP_PATH uint64_t race_random(void)
 {
-	uint64_t x = counter_add(&race.random, HASH_MIX);
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
+	return hash_mixed(counter_add(&race.random, HASH_MIX));
 }
 
 TRAP_PATH void race_registers(const struct trapline_hit *hit, struct insn_regs *out)
