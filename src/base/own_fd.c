@@ -35,22 +35,6 @@ TRAP_PATH static int in_table(const struct own_fd_table *t, const struct own_fd_
 }
 
 /* Where the table has just gone it is the program's, as without. */
-TRAP_PATH int own_fd_open(const char *path, int flags)
-{
-	const struct own_fd_table *t = atomic_get(&own_fd_table);
-	const struct own_fd_call call = { SYS_openat,
-					  { AT_FDCWD, (long)(uintptr_t)path, flags | O_CLOEXEC } };
-	int fd = -EBADF;
-
-	if (t && t->is_spared())
-		return (int)sys4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
-	if (t)
-		fd = in_table(t, &call);
-	return fd != -EBADF ?
-		       fd :
-		       own_fd_up((int)sys4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0));
-}
-
 TRAP_PATH int own_fd_keep(long number, long a, long b, long c, long d, long e)
 {
 	const struct own_fd_table *t = atomic_get(&own_fd_table);
@@ -60,6 +44,15 @@ TRAP_PATH int own_fd_keep(long number, long a, long b, long c, long d, long e)
 	if (t)
 		fd = in_table(t, &call);
 	return fd != -EBADF ? fd : own_fd_up((int)sys5(number, a, b, c, d, e));
+}
+
+TRAP_PATH int own_fd_open(const char *path, int flags)
+{
+	const struct own_fd_table *t = atomic_get(&own_fd_table);
+
+	if (t && t->is_spared())
+		return (int)sys4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t)path, flags | O_CLOEXEC, 0, 0);
 }
 
 TRAP_PATH long own_fd_run(long (*run)(void *arg), void *arg)

@@ -11,7 +11,8 @@
 void environment_forget(const char *option);
 
 /*
- * Copies the value of an option ("race=") of TRAPLINE_OPTIONS, which may be NULL; 0: there is none.
+ * Copies the value of an option ("race=") of TRAPLINE_OPTIONS, which may be NULL; 0: it is not
+ * there.
  */
 int environment_option(const char *all, const char *option, char *path, size_t n);
 

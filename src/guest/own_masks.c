@@ -11,13 +11,15 @@
 #include "base/atomic.h"
 #include "base/lines.h"
 #include "base/marker.h"
+#include "base/signal_bit.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "trap/foreign.h"
 
 #define MOST 16u
-#define BIT(signal) (1ull << ((signal)-1))
-#define KEPT (BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(MARKER_OF_SIGTRAP) | BIT(MARKER_OF_SIGSEGV))
+#define KEPT                                                                         \
+	(SIGNAL_BIT(SIGTRAP) | SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(MARKER_OF_SIGTRAP) | \
+	 SIGNAL_BIT(MARKER_OF_SIGSEGV))
 
 static uint64_t own[MOST];
 static uint32_t count; /* more than there is room for: any mask may be one */

@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/own_fd.h"
+#include "base/signal_bit.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "guest/own_thread.h"
@@ -20,10 +21,8 @@
 
 #define STANDARD_FILES 3
 #define STACK_BYTES (64u << 10)
-#define THREADS_MOST 16u /* in the table: the server, and one for each run */
+#define THREADS_MOST 16u /* the server, and one for each run */
 #define WAIT_NS 100000000
-#define BIT(signal) (1ull << ((signal)-1))
-#define OF_INSTRUCTIONS (BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE))
 #define BEGIN_STEP_NS 100000
 #define BEGIN_STEPS 10000 /* 1 s and more */
 #define END_STEP_NS 1000000
@@ -54,8 +53,8 @@ static struct {
 	int error;
 	pid_t pid;
 	pid_t server;
-	pid_t threads[THREADS_MOST];
-	pid_t spared;
+	pid_t threads[THREADS_MOST]; /* that have the table */
+	pid_t spared[THREADS_MOST];  /* that have another one, which is not the program's */
 } table;
 
 static struct request closed; /* first, when none is taken any more */
@@ -75,45 +74,69 @@ static int take_own(void)
 	return 0;
 }
 
-TRAP_PATH static int is_inside(void)
+TRAP_PATH static int has_this(const pid_t list[THREADS_MOST])
 {
 	const pid_t self = sys_gettid();
 
 	for (uint32_t i = 0; i < THREADS_MOST; i++)
-		if (counter_get(&table.threads[i]) == self)
+		if (counter_get(&list[i]) == self)
 			return 1;
 	return 0;
 }
 
-TRAP_PATH static int is_spared(void)
-{
-	return counter_get(&table.spared) == sys_gettid() || is_inside();
-}
-
-void own_table_enter(void)
+static void add_this(pid_t list[THREADS_MOST])
 {
 	const pid_t self = sys_gettid();
 
 	for (uint32_t i = 0; i < THREADS_MOST; i++) {
 		pid_t none = 0;
 
-		if (atomic_cas(&table.threads[i], &none, self))
+		if (atomic_cas(&list[i], &none, self))
 			return;
 	}
 }
 
-void own_table_leave(void)
+static void drop_this(pid_t list[THREADS_MOST])
 {
 	const pid_t self = sys_gettid();
 
 	for (uint32_t i = 0; i < THREADS_MOST; i++)
-		if (counter_get(&table.threads[i]) == self)
-			atomic_set(&table.threads[i], 0);
+		if (counter_get(&list[i]) == self)
+			atomic_set(&list[i], 0);
 }
 
-void own_table_spare(int is_spared)
+TRAP_PATH static int is_inside(void)
 {
-	atomic_set(&table.spared, is_spared ? sys_gettid() : 0);
+	return has_this(table.threads);
+}
+
+TRAP_PATH static int is_spared(void)
+{
+	return has_this(table.spared) || is_inside();
+}
+
+int own_table_is_here(void)
+{
+	return is_inside();
+}
+
+void own_table_enter(int is_here)
+{
+	if (is_here)
+		add_this(table.threads);
+	else if (!take_own())
+		add_this(table.spared);
+}
+
+void own_table_leave(void)
+{
+	drop_this(table.threads);
+	drop_this(table.spared);
+}
+
+void own_table_spare(void)
+{
+	add_this(table.spared);
 }
 
 /* ---- asking ---- */
@@ -151,7 +174,7 @@ TRAP_PATH static void wait_for(struct request *r)
 TRAP_PATH long own_table_call(long (*run)(void *arg), void *arg)
 {
 	struct request r = { .run = run, .arg = arg, .result = -EBADF };
-	const uint64_t sent = ~OF_INSTRUCTIONS;
+	const uint64_t sent = ~SIGNALS_OF_INSTRUCTIONS;
 	uint64_t before = 0;
 
 	if (is_inside())
@@ -250,7 +273,7 @@ static void *serve(void *arg)
 	atomic_set(&table.first, (struct request *)NULL);
 	if (!tell(TABLE_OPEN))
 		return NULL;
-	own_table_enter();
+	add_this(table.threads);
 	atomic_set(&own_fd_table, &operations);
 	while (atomic_get(&table.users)) {
 		const uint32_t wakes = atomic_get(&table.wakes);
@@ -328,7 +351,7 @@ int own_table_begin(void)
 	if (err)
 		atomic_set(&table.users, 0u);
 	else if (table.is_lent)
-		own_table_enter();
+		add_this(table.threads);
 	if (atomic_get(&table.state) == TABLE_FAILED)
 		atomic_set(&table.state, (uint32_t)TABLE_NONE);
 	return err;
@@ -354,31 +377,10 @@ void own_table_forked(void)
 	table.state = TABLE_NONE;
 	table.users = 0;
 	for (uint32_t i = 0; i < THREADS_MOST; i++)
-		table.threads[i] = 0;
+		table.threads[i] = table.spared[i] = 0;
 }
 
 /* ---- what is in it ---- */
-
-struct start {
-	size_t stack_bytes;
-	void *(*run)(void *);
-	void *arg;
-};
-
-static long start_here(void *arg)
-{
-	const struct start *s = arg;
-
-	return own_thread_start(pthread_create, s->stack_bytes, s->run, s->arg);
-}
-
-int own_table_start_thread(size_t stack_bytes, void *(*run)(void *), void *arg)
-{
-	struct start start = { stack_bytes, run, arg };
-
-	own_thread_prepare();
-	return (int)own_fd_run(start_here, &start);
-}
 
 /*
  * From another table by its path: no other way leads from one table to another without a moment in
@@ -393,6 +395,16 @@ int own_table_take(int fd)
 	snprintf(path, sizeof(path), "/proc/self/task/%d/fd/%d", sys_gettid(), fd);
 	return own_fd_keep(SYS_openat, AT_FDCWD, (long)(uintptr_t)path,
 			   O_RDWR | O_NONBLOCK | O_CLOEXEC, 0, 0);
+}
+
+int own_table_bring(int fd)
+{
+	char folder[40];
+	char path[64];
+
+	own_table_folder(folder, sizeof(folder));
+	snprintf(path, sizeof(path), "%s/%d", folder, fd & ~OWN_FD_FAR);
+	return own_fd_open(path, O_RDWR | O_NONBLOCK);
 }
 
 void own_table_folder(char *path, size_t bytes)

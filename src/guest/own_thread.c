@@ -11,13 +11,12 @@
 
 #include "base/atomic.h"
 #include "base/own_thread_name.h"
+#include "base/signal_bit.h"
 #include "base/sys.h"
 #include "trap/foreign.h"
 
-#define BIT(signal) (1ull << ((signal)-1))
-#define OF_LIBC (BIT(32) | BIT(33))
+#define OF_LIBC (SIGNAL_BIT(32) | SIGNAL_BIT(33))
 #define OF_OTHERS (~OF_LIBC)
-#define OF_INSTRUCTIONS (BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE))
 
 typedef size_t (*least_stack)(const pthread_attr_t *);
 
@@ -62,7 +61,7 @@ static int create_masked(own_thread_create create, pthread_t *thread, pthread_at
 	memcpy(&all, &mask, sizeof(mask));
 	if (set && !set(attr, &all))
 		return create(thread, attr, run, arg);
-	mask &= ~OF_INSTRUCTIONS;
+	mask &= ~SIGNALS_OF_INSTRUCTIONS;
 	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &before, sizeof(mask));
 	int err = create(thread, attr, run, arg);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
@@ -134,7 +133,7 @@ static int has_handler(int signal)
 
 static void open_if_handled(int signal)
 {
-	const uint64_t bit = BIT(signal);
+	const uint64_t bit = SIGNAL_BIT(signal);
 
 	if (has_handler(signal))
 		sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));

@@ -90,6 +90,23 @@ static void look_at_action(const struct run *run)
 	own_thread_shuts();
 }
 
+/* The server of the table waits for nothing: a thread that has another one waits by itself. */
+static void wait_for_lock(const struct run *run)
+{
+	const struct timespec step = { 0, LOOK_EVERY_NS };
+	const int is_elsewhere = run->has_table && !run->is_here;
+	const int fd = is_elsewhere ? own_table_bring(run->lock.fd) : run->lock.fd;
+	const int can_wait = !is_elsewhere || (fd >= 0 && fd < OWN_FD_FAR);
+
+	while (!can_wait && run_has_command(run))
+		sys_nap(&step);
+	while (can_wait && kept_fd_is_ours(&run->lock) &&
+	       sys_of_fd(SYS_flock, fd, LOCK_EX, 0, 0, 0) == -EINTR)
+		;
+	if (is_elsewhere && fd >= 0)
+		sys_close(fd);
+}
+
 /* The kernel wakes the thread when the lock goes away, also by SIGKILL. */
 static void wait_for_command(const struct run *run)
 {
@@ -102,9 +119,8 @@ static void wait_for_command(const struct run *run)
 		if (run->tick(LOOK_EVERY_NS))
 			return;
 	}
-	while (!run->tick && kept_fd_is_ours(&run->lock) &&
-	       sys_of_fd(SYS_flock, run->lock.fd, LOCK_EX, 0, 0, 0) == -EINTR)
-		;
+	if (!run->tick)
+		wait_for_lock(run);
 }
 
 /* ---- one run at a time ---- */
@@ -245,7 +261,7 @@ static void enter(const struct run *run)
 {
 	own_thread_begins();
 	if (run->has_table)
-		own_table_enter();
+		own_table_enter(run->is_here);
 }
 
 /* Another run may have taken the row by now: what is asked is the thread's own. */
@@ -287,13 +303,9 @@ static void *run_started(void *arg)
 
 static int start_thread(struct run *run, void *(*function)(void *))
 {
-	int err;
-
+	run->is_here = own_table_is_here();
 	own_thread_prepare();
-	if (run->has_table)
-		err = own_table_start_thread(run->stack_bytes, function, run);
-	else
-		err = own_thread_start(pthread_create, run->stack_bytes, function, run);
+	const int err = own_thread_start(pthread_create, run->stack_bytes, function, run);
 	run->has_thread = !err;
 	return err;
 }
@@ -669,9 +681,8 @@ int run_call(struct run *const *table, size_t count, const char *options, int (*
 	end_for_program = end_all;
 	poke_keeps_mappings = 1;
 	/* The command gives the thread that makes the call a table of its own, where it can. */
-	own_table_spare(1);
+	own_table_spare();
 	const int result = do_call(table, count, options);
-	own_table_spare(0);
 	own_table_leave();
 	atomic_set(&caller, 0);
 	return result;

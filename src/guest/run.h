@@ -115,6 +115,7 @@ struct run {
 	uint32_t sees_calls;
 	int has_table; /* it is a user of the table, which its thread gives up, if it has one */
 	int has_thread;
+	int is_here; /* its thread has the very table */
 	uint32_t is_attaching;
 	struct run *next;
 };

@@ -27,6 +27,7 @@
 #include "base/atomic.h"
 #include "base/marker.h"
 #include "base/sent.h"
+#include "base/signal_bit.h"
 #include "base/sys.h"
 #include "code/window/window_under.h"
 #include "guest/deferred.h"
@@ -35,7 +36,6 @@
 #include "trap/foreign.h"
 #include "trap/install.h"
 
-#define BIT(signal) (1ull << ((signal)-1))
 #define DEFERRED_NS 20000000
 #define OF_ALL OWN_MASKS_SIGNALS
 
@@ -54,10 +54,10 @@ struct kept {
 
 static struct kept all[] = {
 	{ .signal = SIGTRAP,
-	  .bit = BIT(SIGTRAP),
-	  .marker = BIT(MARKER_OF_SIGTRAP),
+	  .bit = SIGNAL_BIT(SIGTRAP),
+	  .marker = SIGNAL_BIT(MARKER_OF_SIGTRAP),
 	  .set_action = set_trap },
-	{ .signal = SIGSEGV, .bit = BIT(SIGSEGV), .marker = BIT(MARKER_OF_SIGSEGV) },
+	{ .signal = SIGSEGV, .bit = SIGNAL_BIT(SIGSEGV), .marker = SIGNAL_BIT(MARKER_OF_SIGSEGV) },
 };
 static struct kept *const trap = &all[0];
 static struct kept *const segv = &all[1];
@@ -234,9 +234,9 @@ void signals_leave_pending(const siginfo_t *info, ucontext_t *context)
 
 	if (k)
 		let_go(k);
-	uint64_t mask = first_word(&context->uc_sigmask) | BIT(info->si_signo);
+	uint64_t mask = first_word(&context->uc_sigmask) | SIGNAL_BIT(info->si_signo);
 	set_first_word(&context->uc_sigmask, mask);
-	mask = BIT(info->si_signo);
+	mask = SIGNAL_BIT(info->si_signo);
 	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask));
 	sent_again(info);
 }
@@ -377,7 +377,7 @@ static uint64_t mask_in_handler(const struct sigaction *action)
 	trap_set_previous(NULL, &own);
 	if (trap->is_ours && spares_stacks && action->sa_flags & SA_ONSTACK &&
 	    own.sa_handler == SIG_DFL)
-		mask |= BIT(SIGTRAP);
+		mask |= SIGNAL_BIT(SIGTRAP);
 	return mask;
 }
 
@@ -399,7 +399,7 @@ static int set_or_note(signals_set_action next, int signal, const struct sigacti
 	if (!is_any_ours())
 		return next(signal, action, old);
 	if (action) {
-		if (signal > 0 && signal <= 64 && BIT(signal) == segv->marker &&
+		if (signal > 0 && signal <= 64 && SIGNAL_BIT(signal) == segv->marker &&
 		    has_handler(action))
 			atomic_set(&segv->has_foreign_marker, 1u);
 		without = *action;

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 #include "base/sent.h"
+#include "base/signal_bit.h"
 #include "base/sys.h"
 #include "trap/shared.h"
 
-#define BIT(signal) (1ull << ((signal)-1))
 #define ALL (~0ull)
-#define RAISED (BIT(SIGSEGV) | BIT(SIGTRAP))
+#define RAISED (SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGTRAP))
 
 /* The registers of the thread before, and what is called. On its own stack. */
 struct left {

@@ -9,6 +9,7 @@
 #include "host/death_program.h"
 
 #include "base/memory.h"
+#include "base/signal_bit.h"
 #include "event/arch_regs.h"
 #include "event/bpf/kernel_offset.h"
 #include "event/bpf/program_members.h"
@@ -34,11 +35,10 @@ enum {
 };
 
 #define CHUNK PAGE_BYTES
-#define BIT(signal) (1ull << ((signal)-1))
 /* Signals that do not end a process by default. */
-#define HARMLESS                                                                                   \
-	(BIT(SIGCHLD) | BIT(SIGCONT) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGSTOP) | BIT(SIGTSTP) | \
-	 BIT(SIGTTIN) | BIT(SIGTTOU))
+#define HARMLESS                                                                                 \
+	(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGCONT) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | \
+	 SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
 #define SIGNALS 64
 #define CODE_AT 8 /* si_code */
 #define SIGNAL_BITS 0x7f
