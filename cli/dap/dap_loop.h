@@ -4,9 +4,9 @@
 #define CLI_DAP_DAP_LOOP_H
 
 /*
- * Both descriptors are of the client and become not blocking. token NULL: none is needed. listener:
- * other clients that come are sent away; -1: there is none. True: a client that was trusted has had
- * its session.
+ * Both descriptors are of the client and become not blocking. token NULL: the client needs no
+ * token. listener: other clients that come are sent away; -1: no other can come. True: a client
+ * that was trusted has had its session.
  */
 int dap_loop(int in, int out, const char *token, int listener);
 

@@ -49,7 +49,7 @@ struct kind {
 
 /*
  * prlimit(2) shows nothing of a process of another user to a root without CAP_SYS_RESOURCE.
- * UINT64_MAX: there is none, or that is not known.
+ * UINT64_MAX: the process has no limit, or that is not known.
  */
 static uint64_t limit_of(pid_t pid, const char *name, bool is_hard)
 {

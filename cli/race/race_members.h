@@ -49,7 +49,7 @@ bool race_members_have(const struct race_members *m, pid_t pid);
  * clock ticks. It cannot reach another one that has the number by then. pid may be any number.
  */
 void race_members_signal(const struct race_members *m, pid_t pid, uint64_t since, int signal);
-/* When a process began, in clock ticks since the machine started; 0: there is none. */
+/* When a process began, in clock ticks since the machine started; 0: no process has that number. */
 uint64_t race_member_start(pid_t pid);
 
 #endif

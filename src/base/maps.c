@@ -10,8 +10,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <linux/mman.h>
+#include <string.h>
 
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -53,7 +53,8 @@ TRAP_PATH int maps_open(struct maps *maps, pid_t pid, char *name, size_t room)
 	maps->name = name;
 	maps->name_room = room;
 	maps->row.name = "";
-	memset(maps->text, 0, sizeof(maps->text)); /* gcc's analyzer sees no write of a system call */
+	/* The analyzer of gcc does not see what a system call writes. */
+	memset(maps->text, 0, sizeof(maps->text));
 	return maps->error;
 }
 

@@ -46,7 +46,7 @@ struct own_fd_table {
 	int (*is_spared)(void);
 };
 
-extern const struct own_fd_table *own_fd_table; /* NULL: there is none */
+extern const struct own_fd_table *own_fd_table; /* NULL: all is in the program's */
 
 /*
  * For a descriptor that the calling thread has just opened, or -errno, which passes through: the

@@ -13,7 +13,7 @@
 #define PROBE_HITS 20
 
 __attribute__((format(printf, 2, 3))) void probe_yes(struct probe_result *r, const char *fmt, ...);
-/* Each "no" has a remedy, or states that there is none. */
+/* Each "no" has a remedy, or states that no remedy exists. */
 __attribute__((format(printf, 3, 4))) void probe_no(struct probe_result *r, const char *remedy,
 						    const char *fmt, ...);
 /* ok decides which of the two. */

@@ -5,7 +5,7 @@
 
 #include "flow/flow_state.h"
 
-/* The thread's own, made if there is none; NULL: no memory. */
+/* The thread's own, made at the first call; NULL: no memory. */
 struct flow_thread *flow_thread_take(void);
 /* The pages of the program that threads have copied become zeros. */
 void flow_threads_wipe(void);

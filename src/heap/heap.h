@@ -58,7 +58,7 @@ struct heap_thread {
 };
 extern __thread struct heap_thread heap_self __attribute__((tls_model("initial-exec")));
 
-/* The pool: what lies in it is Trapline's. bytes 0: there is none, and nothing is sampled. */
+/* The pool: what lies in it is Trapline's. bytes 0: it is not made, and nothing is sampled. */
 struct heap_range {
 	uintptr_t start;
 	size_t bytes;

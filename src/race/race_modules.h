@@ -82,7 +82,8 @@ int race_block_clip(uint64_t pc, const struct insn_regs *regs, uint64_t address,
 int race_module_keep_code(const struct race_module *module);
 
 /*
- * The copy of text at an address, and how many bytes there are from there on; NULL: there is none.
+ * The copy of text at an address, and how many bytes there are from there on; NULL: the text was
+ * not copied.
  */
 const uint8_t *race_kept_code(uint64_t address, uint64_t *bytes);
 

@@ -195,8 +195,8 @@ _Static_assert(offsetof(struct heap_region, run) == SHARE_HEAD_BYTES,
 struct heap_record *heap_write_begin(struct heap_region *r, uint64_t *sequence);
 void heap_write_end(struct heap_record *record, uint64_t sequence);
 /*
- * For trapline. Copies the next record; 0: there is none. *torn counts records that a process began
- * and did not finish before it died.
+ * For trapline. Copies the next record; 0: all are copied. *torn counts records that a process
+ * began and did not finish before it died.
  */
 int heap_read(struct heap_region *r, struct heap_record *out, uint64_t *torn);
 

@@ -26,7 +26,7 @@ struct race_judgement {
 	const char *why; /* in a few words */
 };
 
-/* What the record does not state. The functions give a reason, or NULL: there is none. */
+/* What the record does not state. The functions give a reason, or NULL: nothing speaks for it. */
 struct race_evidence {
 	/* Both sides are meant to be atomic. */
 	const char *(*intent)(void *arg);

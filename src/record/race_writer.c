@@ -102,7 +102,7 @@ static uint64_t first_entry(uint64_t place)
 	return mix(place >> BLOCK_BITS) * BLOCK_ENTRIES + (place >> 3) % BLOCK_ENTRIES;
 }
 
-/* *free: the entry where it would be; RACE_SITE_INDEX: there is none. */
+/* *free: the entry where it would be; RACE_SITE_INDEX: all are taken. */
 static struct race_site *find_site(struct race_region *r, uint64_t place, uint32_t *free)
 {
 	uint64_t first = first_entry(place);

@@ -17,7 +17,8 @@ void code_image_close(struct code_image *image);
 const struct returns_code *code_image_code(const struct code_image *image);
 
 /*
- * From a location in the file to its address in the headers, and back. UINT64_MAX: there is none.
+ * From a location in the file to its address in the headers, and back. UINT64_MAX: the other side
+ * has no such location.
  */
 uint64_t code_image_address(const struct code_image *image, uint64_t offset);
 uint64_t code_image_offset(const struct code_image *image, uint64_t address);

@@ -12,8 +12,8 @@ struct race_spot;
 
 /*
  * The access that the instruction at hit->ip is about to make; code is that of hit->ip. A frame of
- * its own, which is gone during the stall. 0; -ENOENT: there is none to stall for; -EFAULT: it is
- * the thread's own stack or a constant, which is counted.
+ * its own, which is gone during the stall. 0; -ENOENT: it makes no access to stall for; -EFAULT: it
+ * is the thread's own stack or a constant, which is counted.
  */
 int race_target_choose(const struct trapline_hit *hit, const struct race_code *code,
 		       const struct race_spot *spot, struct race_target *target);

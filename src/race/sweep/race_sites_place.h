@@ -27,7 +27,7 @@ void race_sites_add_new(void);
 void race_sites_loaded(unsigned long long loaded);
 /*
  * Where sites are multiplexed: at the start, a piece of the program if it is small; then a piece
- * more. -ENOENT: there is none, or no room.
+ * more. -ENOENT: all had their turn, or no room is left.
  */
 void race_sites_rotate_first(void);
 int race_sites_rotate(void);
