@@ -176,8 +176,8 @@ void signature_rust_result(struct convention *c, struct signature_value *v)
 	if (v->type->size <= 8)
 		return;
 	/*
-	 * Up to 16 bytes it depends on the release of rustc whether the caller gives an address, and
-	 * so where the first argument is.
+	 * Up to 16 bytes it depends on the release of rustc whether the caller gives an address,
+	 * and so where the first argument is.
 	 */
 	c->is_lost = v->type->size <= 16;
 	if (c->is_lost)
