@@ -26,11 +26,11 @@ static const struct suppress_frame frames[] = {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct suppress_race race = {
-		.stacks = { { .frames = frames, .count = 4 },
-			    { .frames = frames + 1, .count = 3, .top = 1 } },
-		.variable = "table",
-	};
+	const struct suppress_stack stacks[] = { { .frames = frames, .count = 4 },
+						 { .frames = frames + 1, .count = 3, .top = 1 } };
+	const struct suppress_finding race = { .stacks = stacks,
+					       .stack_count = 2,
+					       .names = { "table" } };
 	struct suppressions *s;
 	char error[256] = "";
 	char *text = malloc(size + 1);

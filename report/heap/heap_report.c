@@ -228,7 +228,10 @@ static const struct suppression *heap_suppressed(struct heap_report *r, const st
 {
 	const struct heap_record *record = &v->record;
 	bool has_first = record->first.frame_count != 0;
-	struct suppress_race error = { .is_heap = true };
+	struct suppress_stack stacks[2] = { 0 };
+	const struct suppress_finding error = { .tool = SUPPRESS_HEAP,
+						.stacks = stacks,
+						.stack_count = 2 };
 
 	if (!suppressions_count(r->suppressions))
 		return NULL;
@@ -236,8 +239,8 @@ static const struct suppression *heap_suppressed(struct heap_report *r, const st
 	if (!rooms)
 		return NULL;
 	fill_stack(r, has_first ? &record->first : &record->freed, has_first && record->ip,
-		   &rooms[0], &error.stacks[0]);
-	fill_stack(r, &record->alloc, false, &rooms[1], &error.stacks[1]);
+		   &rooms[0], &stacks[0]);
+	fill_stack(r, &record->alloc, false, &rooms[1], &stacks[1]);
 	const struct suppression *by = suppressions_match(r->suppressions, &error);
 	free(rooms);
 	return by;

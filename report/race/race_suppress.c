@@ -25,7 +25,10 @@ static void fill_stack(struct race_report *r, const struct race_side *side, uint
 const struct suppression *race_suppressed(struct race_report *r, const struct race_view *v)
 {
 	struct suppressions *s = race_report_policy(r)->suppressions;
-	struct suppress_race race = { .variable = v->variable[0] ? v->variable : NULL };
+	struct suppress_stack stacks[2] = { 0 };
+	struct suppress_finding race = { .tool = SUPPRESS_RACES,
+					 .stacks = stacks,
+					 .stack_count = 2 };
 	char variable[sizeof(v->variable)];
 
 	if (!suppressions_count(s))
@@ -33,13 +36,13 @@ const struct suppression *race_suppressed(struct race_report *r, const struct ra
 	/* "table+0x40": the variable is table. */
 	snprintf(variable, sizeof(variable), "%s", v->variable);
 	variable[strcspn(variable, "+")] = '\0';
-	race.variable = variable;
+	race.names[0] = variable;
 	struct finding_stack *rooms = calloc(2, sizeof(*rooms));
 	if (!rooms)
 		return NULL;
-	fill_stack(r, &v->record.first, v->first.frame, &rooms[0], &race.stacks[0]);
+	fill_stack(r, &v->record.first, v->first.frame, &rooms[0], &stacks[0]);
 	if (!(v->record.flags & RACE_UNKNOWN_ORIGIN))
-		fill_stack(r, &v->record.second, v->second.frame, &rooms[1], &race.stacks[1]);
+		fill_stack(r, &v->record.second, v->second.frame, &rooms[1], &stacks[1]);
 	const struct suppression *by = suppressions_match(s, &race);
 	free(rooms);
 	return by;

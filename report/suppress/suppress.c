@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suppress.c - does a suppression match a race? See suppress.h. */
+/* suppress.c - does a suppression match a finding? See suppress.h. */
 #include "report/suppress/suppress_priv.h"
 
 #include <errno.h>
@@ -112,13 +112,13 @@ static bool is_like_frame(const char *pattern, const struct suppress_frame *f)
 	       is_like_text(pattern, f->source) || is_like_module(pattern, f);
 }
 
-static bool matches_any_frame(const char *pattern, const struct suppress_race *race)
+static bool matches_any_frame(const char *pattern, const struct suppress_finding *finding)
 {
-	for (int side = 0; side < 2; side++)
-		for (size_t i = 0; i < race->stacks[side].count; i++)
-			if (is_like_frame(pattern, &race->stacks[side].frames[i]))
+	for (size_t stack = 0; stack < finding->stack_count; stack++)
+		for (size_t i = 0; i < finding->stacks[stack].count; i++)
+			if (is_like_frame(pattern, &finding->stacks[stack].frames[i]))
 				return true;
-	return is_like_text(pattern, race->variable);
+	return is_like_text(pattern, finding->names[0]) || is_like_text(pattern, finding->names[1]);
 }
 
 /* The function that makes the access, those put into it included: where compilers inline varies. */
@@ -138,27 +138,27 @@ static bool matches_library(const char *pattern, const struct suppress_stack *st
 	return stack->top < stack->count && is_like_module(pattern, &stack->frames[stack->top]);
 }
 
-static bool matches(const struct suppress_rule *rule, const struct suppress_race *race)
+static bool matches_stack(const struct suppress_rule *rule, const struct suppress_stack *stack)
 {
-	const struct suppress_stack *one = &race->stacks[0];
-	const struct suppress_stack *two = &race->stacks[1];
+	return rule->kind == SUPPRESS_TOP ? matches_top(rule->pattern, stack) :
+					    matches_library(rule->pattern, stack);
+}
 
-	switch (rule->kind) {
-	case SUPPRESS_ANY_FRAME:
-		return matches_any_frame(rule->pattern, race);
-	case SUPPRESS_TOP:
-		return matches_top(rule->pattern, one) || matches_top(rule->pattern, two);
-	case SUPPRESS_LIBRARY:
-		return matches_library(rule->pattern, one) || matches_library(rule->pattern, two);
-	}
+static bool matches(const struct suppress_rule *rule, const struct suppress_finding *finding)
+{
+	if (rule->kind == SUPPRESS_ANY_FRAME)
+		return matches_any_frame(rule->pattern, finding);
+	for (size_t i = 0; i < finding->stack_count; i++)
+		if (matches_stack(rule, &finding->stacks[i]))
+			return true;
 	return false;
 }
 
 const struct suppression *suppressions_match(struct suppressions *s,
-					     const struct suppress_race *race)
+					     const struct suppress_finding *finding)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (s->rules[i]->is_heap != race->is_heap || !matches(s->rules[i], race))
+		if (s->rules[i]->tool != finding->tool || !matches(s->rules[i], finding))
 			continue;
 		s->rules[i]->told.matches++;
 		return &s->rules[i]->told;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suppress.h - races that the user does not want reported, in ThreadSanitizer's syntax.
+ * suppress.h - findings that the user does not want reported, in ThreadSanitizer's syntax.
  *
- * A suppression is one line: `race:PATTERN` (any frame of either stack, or the
- * variable), `race_top:PATTERN` (the function that makes an access),
- * `called_from_lib:PATTERN` (the library that makes one). For errors of the heap these are
- * `heap:`, `heap_top:` and `heap_from_lib:`. A pattern matches anywhere in a
- * name; `*` is anything, `^` and `$` match the ends.
+ * A suppression is one line: `race:PATTERN` (any frame of a stack, or a name),
+ * `race_top:PATTERN` (the function that makes an access), `called_from_lib:PATTERN` (the library
+ * that makes one). For errors of the heap these are `heap:`, `heap_top:` and `heap_from_lib:`, for
+ * flows `flow:`, `flow_top:` and `flow_from_lib:`. A pattern matches anywhere in a name; `*` is
+ * anything, `^` and `$` match the ends.
  *
  * A line that begins with `#` is a comment. Suppressions of other errors are ignored and counted.
  */
@@ -41,10 +41,18 @@ struct suppress_stack {
 	size_t top; /* which frame makes the access: its caller's, for a memory function */
 };
 
-struct suppress_race {
-	struct suppress_stack stacks[2];
-	const char *variable; /* NULL: not known */
-	bool is_heap;	      /* an error of the heap: the rules for those */
+/* Each has rules of its own. */
+enum suppress_tool {
+	SUPPRESS_RACES,
+	SUPPRESS_HEAP,
+	SUPPRESS_FLOWS,
+};
+
+struct suppress_finding {
+	enum suppress_tool tool;
+	const struct suppress_stack *stacks;
+	size_t stack_count;
+	const char *names[2]; /* of its memory, its source, its sink; NULL: not known */
 };
 
 struct suppressions;
@@ -74,7 +82,7 @@ size_t suppressions_passed_over(const struct suppressions *s);
 
 /* The first that matches, its count raised; NULL: none. */
 const struct suppression *suppressions_match(struct suppressions *s,
-					     const struct suppress_race *race);
+					     const struct suppress_finding *finding);
 
 /* How much of a name stays without what compilers add: .constprop.0, .isra.1, .cold. */
 size_t suppress_plain_length(const char *name);

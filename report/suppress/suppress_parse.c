@@ -106,22 +106,25 @@ static char *whole_pattern(const char *text)
 	return pattern;
 }
 
-/* The kinds of ThreadSanitizer; -1: of errors that are not races. */
+/* The kinds of ThreadSanitizer and of Trapline; -1: of errors that Trapline does not report. */
 static const struct {
 	const char *name;
 	int kind;
-	bool is_heap;
+	enum suppress_tool tool;
 } line_kinds[] = {
-	{ "race", SUPPRESS_ANY_FRAME, false },
-	{ "race_top", SUPPRESS_TOP, false },
-	{ "called_from_lib", SUPPRESS_LIBRARY, false },
-	{ "heap", SUPPRESS_ANY_FRAME, true },
-	{ "heap_top", SUPPRESS_TOP, true },
-	{ "heap_from_lib", SUPPRESS_LIBRARY, true },
-	{ "thread", -1, false },
-	{ "mutex", -1, false },
-	{ "signal", -1, false },
-	{ "deadlock", -1, false },
+	{ "race", SUPPRESS_ANY_FRAME, SUPPRESS_RACES },
+	{ "race_top", SUPPRESS_TOP, SUPPRESS_RACES },
+	{ "called_from_lib", SUPPRESS_LIBRARY, SUPPRESS_RACES },
+	{ "heap", SUPPRESS_ANY_FRAME, SUPPRESS_HEAP },
+	{ "heap_top", SUPPRESS_TOP, SUPPRESS_HEAP },
+	{ "heap_from_lib", SUPPRESS_LIBRARY, SUPPRESS_HEAP },
+	{ "flow", SUPPRESS_ANY_FRAME, SUPPRESS_FLOWS },
+	{ "flow_top", SUPPRESS_TOP, SUPPRESS_FLOWS },
+	{ "flow_from_lib", SUPPRESS_LIBRARY, SUPPRESS_FLOWS },
+	{ "thread", -1, SUPPRESS_RACES },
+	{ "mutex", -1, SUPPRESS_RACES },
+	{ "signal", -1, SUPPRESS_RACES },
+	{ "deadlock", -1, SUPPRESS_RACES },
 };
 
 static int read_line_rule(struct parser *p, const char *text)
@@ -131,8 +134,8 @@ static int read_line_rule(struct parser *p, const char *text)
 
 	if (!text[length])
 		return wrong(p, p->line,
-			     "invalid suppression '%s': expected race:PATTERN, "
-			     "race_top:PATTERN or called_from_lib:PATTERN",
+			     "invalid suppression '%s': expected race:PATTERN, heap:PATTERN or "
+			     "flow:PATTERN (example: race:^get_count$)",
 			     text);
 	while (i < sizeof(line_kinds) / sizeof(line_kinds[0]) &&
 	       (strlen(line_kinds[i].name) != length ||
@@ -140,8 +143,8 @@ static int read_line_rule(struct parser *p, const char *text)
 		i++;
 	if (i == sizeof(line_kinds) / sizeof(line_kinds[0]))
 		return wrong(p, p->line,
-			     "unknown suppression '%.*s': expected race, race_top or "
-			     "called_from_lib",
+			     "unknown suppression '%.*s': expected race, heap, flow, their _top "
+			     "or _from_lib, or called_from_lib",
 			     (int)length, text);
 	if (line_kinds[i].kind < 0) {
 		p->s->passed_over++;
@@ -156,7 +159,7 @@ static int read_line_rule(struct parser *p, const char *text)
 		return -ENOMEM;
 	}
 	rule->pattern = pattern;
-	rule->is_heap = line_kinds[i].is_heap;
+	rule->tool = line_kinds[i].tool;
 	return rule_add(p, rule);
 }
 

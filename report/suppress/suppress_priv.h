@@ -14,7 +14,7 @@ enum suppress_kind {
 struct suppress_rule {
 	struct suppression told;
 	enum suppress_kind kind;
-	bool is_heap;  /* of errors of the heap, not of races */
+	enum suppress_tool tool;
 	char *pattern; /* `*` for anything, whole name */
 };
 

@@ -42,11 +42,13 @@ static const struct suppress_frame writer[] = {
 	{ .function = "main", .symbol = "main", .source = "main.c", .line = 30, .module = "server",
 	  .path = "/usr/bin/server" },
 };
-static const struct suppress_race race = {
-	.stacks = { { .frames = reader, .count = COUNT(reader), .top = 1 },
-		    { .frames = writer, .count = COUNT(writer), .top = 0 } },
-	.variable = "table",
+static const struct suppress_stack stacks[] = {
+	{ .frames = reader, .count = COUNT(reader), .top = 1 },
+	{ .frames = writer, .count = COUNT(writer), .top = 0 },
 };
+static const struct suppress_finding race = { .stacks = stacks,
+					      .stack_count = COUNT(stacks),
+					      .names = { "table" } };
 
 /* How many records the first suppression of a text is used for; -1: the text is wrong. */
 static int uses(const char *text)
@@ -232,9 +234,54 @@ static void wrong_text_is_one_line_with_its_number(void **state)
 	}
 }
 
+static void each_tool_has_rules_of_its_own(void **state)
+{
+	static const struct {
+		const char *text;
+		enum suppress_tool tool;
+	} list[] = {
+		{ "race:worker\n", SUPPRESS_RACES },	  { "heap:worker\n", SUPPRESS_HEAP },
+		{ "flow:worker\n", SUPPRESS_FLOWS },	  { "flow_top:queue::pop\n", SUPPRESS_FLOWS },
+		{ "flow_from_lib:libqueue\n", SUPPRESS_FLOWS },
+	};
+	char error[256];
+
+	for (size_t i = 0; i < COUNT(list); i++) {
+		struct suppressions *s;
+
+		assert_int_equal(suppressions_new(&s), 0);
+		assert_int_equal(suppressions_parse(s, "f", list[i].text, error, sizeof(error)), 0);
+		for (int tool = SUPPRESS_RACES; tool <= SUPPRESS_FLOWS; tool++) {
+			struct suppress_finding finding = race;
+
+			finding.tool = tool;
+			assert_int_equal(suppressions_match(s, &finding) != NULL,
+					 tool == (int)list[i].tool);
+		}
+		suppressions_free(s);
+	}
+}
+
+static void names_and_stacks_of_any_number_match(void **state)
+{
+	const struct suppress_finding flow = { .tool = SUPPRESS_FLOWS,
+					       .stacks = &stacks[1],
+					       .stack_count = 1,
+					       .names = { "PASSWORD", "system" } };
+	struct suppressions *s;
+	char error[256];
+
+	assert_int_equal(suppressions_new(&s), 0);
+	assert_int_equal(suppressions_parse(s, "f", "flow:^worker$\n", error, sizeof(error)), 0);
+	assert_null(suppressions_match(s, &flow));
+	assert_int_equal(suppressions_parse(s, "f", "flow:^system$\n", error, sizeof(error)), 0);
+	assert_ptr_equal(suppressions_match(s, &flow), suppressions_at(s, 1));
+	suppressions_free(s);
+}
+
 static void nothing_known_is_suppressed_by_nothing_but_everything(void **state)
 {
-	const struct suppress_race unknown = { 0 };
+	const struct suppress_finding unknown = { 0 };
 	struct suppressions *s;
 	char error[256];
 
@@ -288,10 +335,10 @@ static void what_ships_is_for_what_it_names_and_told_when_used(void **state)
 		{ .function = "sqlite3WalBeginReadTransaction", .module = "libsqlite3.so.0",
 		  .path = "/usr/lib/libsqlite3.so.0" },
 	};
-	struct suppress_race in_sqlite = race;
+	const struct suppress_stack one = { .frames = begin, .count = COUNT(begin) };
+	const struct suppress_finding in_sqlite = { .stacks = &one, .stack_count = 1 };
 	struct suppressions *s;
 
-	in_sqlite.stacks[0] = (struct suppress_stack){ .frames = begin, .count = COUNT(begin) };
 	assert_int_equal(suppressions_new(&s), 0);
 	assert_int_equal(suppressions_add_known(s), 0);
 	assert_null(suppressions_match(s, &race));
@@ -432,6 +479,8 @@ int main(void)
 		cmocka_unit_test(kinds_of_other_errors_are_passed_over),
 		cmocka_unit_test(comments_and_spaces),
 		cmocka_unit_test(wrong_text_is_one_line_with_its_number),
+		cmocka_unit_test(each_tool_has_rules_of_its_own),
+		cmocka_unit_test(names_and_stacks_of_any_number_match),
 		cmocka_unit_test(nothing_known_is_suppressed_by_nothing_but_everything),
 		cmocka_unit_test(files_are_read_or_it_is_said_why_not),
 		cmocka_unit_test(inlined_functions_are_told_one_by_one),
