@@ -49,8 +49,7 @@ struct heap_cli {
 	struct agent_region memory;
 	struct heap_region *region;
 	struct heap_report *report;
-	struct suppressions *suppressions;
-	struct baseline *baseline;
+	struct known_errors known;
 	struct search_out out;
 	bool has_color;
 	struct output terminal; /* the line of progress */
@@ -88,35 +87,21 @@ static int make_heap_region(struct heap_cli *c)
 		return cli_wrong(COMMAND, "out of memory");
 	if (c->set.pid)
 		heap_report_set_root(c->report, c->set.pid);
-	heap_report_set_policy(c->report, c->suppressions, c->baseline);
+	heap_report_set_policy(c->report, c->known.suppressions, c->known.baseline);
 	return CLI_OK;
-}
-
-static int read_known(struct heap_cli *c)
-{
-	if (suppressions_new(&c->suppressions))
-		return cli_wrong(COMMAND, "out of memory");
-	int status = c->set.sarif ? known_folder(COMMAND, "--sarif", c->set.sarif) : CLI_OK;
-	if (status)
-		return status;
-	status = known_suppressions(COMMAND, &c->set.suppressions, c->suppressions);
-
-	return status ? status :
-			known_baseline(COMMAND, c->set.baseline, c->set.write_baseline,
-				       &c->baseline);
 }
 
 static int keep_heap_baseline(struct heap_cli *c)
 {
 	size_t added;
 
-	if (!known_is_written(c->set.baseline, c->set.write_baseline))
+	if (!known_is_written(&c->set.known))
 		return CLI_OK;
-	int err = heap_baseline_write(c->baseline, c->report, c->set.baseline, &added);
+	int err = heap_baseline_write(c->known.baseline, c->report, c->set.known.baseline, &added);
 	if (err)
-		return search_file_end(COMMAND, c->set.baseline, NULL, err);
-	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, added == 1 ? "" : "s",
-		 c->set.baseline);
+		return search_file_end(COMMAND, c->set.known.baseline, NULL, err);
+	cli_note(COMMAND, "%zu error%s written to the baseline %s", added, plural(added),
+		 c->set.known.baseline);
 	return CLI_OK;
 }
 
@@ -130,11 +115,11 @@ static int write_heap_sarif(struct heap_cli *c, const struct heap_totals *t, boo
 		.deaths = deaths,
 		.death_count = death_log_list(&c->deaths, deaths),
 	};
-	FILE *f = private_file(c->set.sarif);
+	FILE *f = private_file(c->set.known.sarif);
 
 	search_sarif_run(&run, t->wall_ns, c->status);
-	int err = f ? heap_print_sarif(c->report, t, &run, c->baseline != NULL, f) : -errno;
-	return search_file_end(COMMAND, c->set.sarif, f, err);
+	int err = f ? heap_print_sarif(c->report, t, &run, c->known.baseline != NULL, f) : -errno;
+	return search_file_end(COMMAND, c->set.known.sarif, f, err);
 }
 
 /* ---- the run ---- */
@@ -324,7 +309,7 @@ static int heap_finish(struct heap_cli *c)
 		heap_attach_summary(&c->attach, c->region, c->out.f);
 	search_out_flush(&c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
-	int failed = c->set.sarif ? write_heap_sarif(c, &totals, blind != CLI_OK) : CLI_OK;
+	int failed = c->set.known.sarif ? write_heap_sarif(c, &totals, blind != CLI_OK) : CLI_OK;
 	failed |= keep_heap_baseline(c);
 	if (c->out.err) {
 		cli_wrong(COMMAND, "cannot write %s: %s", c->out.name, strerror(c->out.err));
@@ -333,7 +318,7 @@ static int heap_finish(struct heap_cli *c)
 	const struct search_exit e = {
 		.has_found = totals.errors,
 		.error_exitcode = c->set.error_exitcode,
-		.is_baseline_written = c->set.write_baseline,
+		.is_baseline_written = c->set.known.write_baseline,
 		.child = c->status,
 		.blind = blind,
 		.failed = failed,
@@ -372,7 +357,7 @@ int cmd_heap(int argc, char **argv)
 		return status < 0 ? CLI_OK : status;
 	status = agent_is_for_this(COMMAND);
 	if (!status)
-		status = read_known(&c);
+		status = known_open(COMMAND, &c.set.known, &c.known);
 	if (!status)
 		status = search_out_open(&c.out, COMMAND, c.set.output, !c.set.json);
 	if (!status)
@@ -392,8 +377,7 @@ int cmd_heap(int argc, char **argv)
 	}
 	heap_report_close(c.report);
 	death_log_close(&c.deaths);
-	suppressions_free(c.suppressions);
-	baseline_free(c.baseline);
+	known_close(&c.known);
 	agent_region_close(&c.memory);
 	search_out_close(&c.out);
 	return status;

@@ -4,6 +4,7 @@
 #define HEAP_SETTINGS_H
 
 #include "cli/opts.h"
+#include "cli/search/known_errors.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,11 +15,8 @@ struct heap_cli_settings {
 	uint64_t seed; /* 0: one is drawn */
 	uint64_t align;
 	uint64_t error_exitcode;
-	struct opt_list suppressions;
-	const char *baseline;
-	int write_baseline;
+	struct known_settings known;
 	const char *output;
-	const char *sarif; /* a file, beside the report */
 	int json;
 	int stop;
 	int verbose;

@@ -459,8 +459,8 @@ static int exit_status(const struct race_cli *c)
 	const struct search_exit e = {
 		.has_found = c->shown || race_provoked_count(&c->provoked),
 		.error_exitcode = c->set.error_exitcode,
-		.is_baseline_written = c->set.write_baseline,
-		.child = race_provoked_status(&c->provoked, c->status, c->set.write_baseline),
+		.is_baseline_written = c->set.known.write_baseline,
+		.child = race_provoked_status(&c->provoked, c->status, c->set.known.write_baseline),
 		.blind = c->blind,
 		.failed = c->failed,
 	};

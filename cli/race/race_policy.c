@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * race_policy.c - `trapline race` in a project's checks: suppressions, a baseline, SARIF.
- *
- * An error in any of the files is reported before the program starts: at the end of a long run it
- * would be too late.
- */
+/* race_policy.c - `trapline race` in a project's checks: suppressions, a baseline, SARIF. */
 #include "cli/race/race_policy.h"
 
 #include "cli/message.h"
@@ -16,31 +11,19 @@
 #include "report/safe/private_file.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define COMMAND "race"
 
-static int read_suppressions(const struct race_cli_settings *set, struct race_policy *policy)
-{
-	if (suppressions_new(&policy->suppressions) || suppressions_add_known(policy->suppressions))
-		return cli_wrong(COMMAND, "out of memory");
-	return known_suppressions(COMMAND, &set->suppressions, policy->suppressions);
-}
-
 int race_policy_open(const struct race_cli_settings *set, struct race_policy *policy)
 {
-	int status = read_suppressions(set, policy);
+	struct known_errors known;
+	const int status = known_open(COMMAND, &set->known, &known);
 
+	policy->suppressions = known.suppressions;
+	policy->baseline = known.baseline;
 	policy->frames_max = set->frames;
 	policy->is_each = set->each != 0;
 	policy->gives_suppressions = set->gen_suppressions != 0;
-	if (!status)
-		status = known_baseline(COMMAND, set->baseline, set->write_baseline,
-					&policy->baseline);
-	if (!status && set->sarif)
-		status = known_folder(COMMAND, "--sarif", set->sarif);
 	return status;
 }
 
@@ -73,10 +56,10 @@ int race_policy_sarif(const struct race_cli_settings *set, struct race_report *r
 static int write_sarif(const struct race_cli_settings *set, struct race_report *r,
 		       const struct race_end *end)
 {
-	FILE *f = private_file(set->sarif);
+	FILE *f = private_file(set->known.sarif);
 	const int err = f ? race_policy_sarif(set, r, end, f) : -errno;
 
-	return search_file_end(COMMAND, set->sarif, f, err);
+	return search_file_end(COMMAND, set->known.sarif, f, err);
 }
 
 static int keep_baseline(const struct race_cli_settings *set, struct race_report *r,
@@ -89,13 +72,13 @@ static int keep_baseline(const struct race_cli_settings *set, struct race_report
 
 	int err = race_failures_add(failures, b, &failed);
 	if (!err)
-		err = race_baseline_write(b, r, set->grade_max, set->baseline, &added);
+		err = race_baseline_write(b, r, set->grade_max, set->known.baseline, &added);
 	if (err)
-		return search_file_end(COMMAND, set->baseline, NULL, err);
+		return search_file_end(COMMAND, set->known.baseline, NULL, err);
 	if (failed)
 		snprintf(more, sizeof(more), " and %zu failure%s", failed, plural(failed));
 	cli_note(COMMAND, "%zu race%s%s written to the baseline %s", added, plural(added), more,
-		 set->baseline);
+		 set->known.baseline);
 	return 0;
 }
 
@@ -104,9 +87,9 @@ int race_policy_end(const struct race_cli_settings *set, struct race_report *r,
 {
 	int status = CLI_OK;
 
-	if (set->sarif)
+	if (set->known.sarif)
 		status |= write_sarif(set, r, end);
-	if (known_is_written(set->baseline, set->write_baseline))
+	if (known_is_written(&set->known))
 		status |= keep_baseline(set, r, end->failures);
 	return status;
 }

@@ -4,6 +4,7 @@
 #define CLI_RACE_RACE_SETTINGS_H
 
 #include "cli/opts.h"
+#include "cli/search/known_errors.h"
 #include "report/race/race_report.h"
 
 #include <stdbool.h>
@@ -18,13 +19,10 @@ struct race_cli_settings {
 	uint64_t error_exitcode;
 	uint64_t until_covered;
 	int json;
-	const char *as;	   /* text, json or sarif */
-	int is_sarif;	   /* the report itself is */
-	const char *sarif; /* a file, beside the report */
-	struct opt_list suppressions;
+	const char *as; /* text, json or sarif */
+	int is_sarif;	/* the report itself is */
+	struct known_settings known;
 	int gen_suppressions;
-	const char *baseline;
-	int write_baseline;
 	int sweep;
 	int heap;
 	const char *replay; /* a fingerprint */

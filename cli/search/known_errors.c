@@ -36,7 +36,8 @@ static int add_environment(const char *command, struct suppressions *s)
 	return status;
 }
 
-int known_suppressions(const char *command, const struct opt_list *files, struct suppressions *s)
+static int known_suppressions(const char *command, const struct opt_list *files,
+			      struct suppressions *s)
 {
 	int status = add_environment(command, s);
 
@@ -46,7 +47,7 @@ int known_suppressions(const char *command, const struct opt_list *files, struct
 }
 
 /* Only a folder that can be written takes a new file. */
-int known_folder(const char *command, const char *option, const char *path)
+static int known_folder(const char *command, const char *option, const char *path)
 {
 	char folder[PATH_MAX];
 
@@ -62,7 +63,8 @@ int known_folder(const char *command, const char *option, const char *path)
 	return 0;
 }
 
-int known_baseline(const char *command, const char *path, int is_written, struct baseline **out)
+static int known_baseline(const char *command, const char *path, int is_written,
+			  struct baseline **out)
 {
 	char error[PATH_MAX + 400];
 
@@ -77,7 +79,27 @@ int known_baseline(const char *command, const char *path, int is_written, struct
 	return err || is_written ? known_folder(command, "--baseline", path) : 0;
 }
 
-bool known_is_written(const char *path, int is_asked)
+int known_open(const char *command, const struct known_settings *set, struct known_errors *out)
 {
-	return path && (is_asked || access(path, F_OK));
+	*out = (struct known_errors){ .baseline = NULL };
+	if (suppressions_new(&out->suppressions) || suppressions_add_known(out->suppressions))
+		return cli_wrong(command, "out of memory");
+	int status = known_suppressions(command, &set->suppressions, out->suppressions);
+	if (!status)
+		status =
+			known_baseline(command, set->baseline, set->write_baseline, &out->baseline);
+	if (!status && set->sarif)
+		status = known_folder(command, "--sarif", set->sarif);
+	return status;
+}
+
+void known_close(struct known_errors *known)
+{
+	suppressions_free(known->suppressions);
+	baseline_free(known->baseline);
+}
+
+bool known_is_written(const struct known_settings *set)
+{
+	return set->baseline && (set->write_baseline || access(set->baseline, F_OK));
 }
