@@ -18,6 +18,7 @@
 #include "cli/launch/run_state.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/search/known_errors.h"
 #include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/terminal.h"
@@ -26,6 +27,7 @@
 #include "report/flow/flow_report.h"
 #include "report/lang/expression.h"
 #include "report/plural.h"
+#include "report/safe/private_file.h"
 #include "report/safe/target_file.h"
 
 #include <errno.h>
@@ -51,6 +53,7 @@
 
 struct flow_cli {
 	struct flow_cli_settings set;
+	struct known_errors known;
 	struct agent_region memory;
 	struct flow_region *region;
 	int lock_fd;
@@ -425,28 +428,79 @@ static void flow_tell_end(struct flow_cli *c)
 	death_log_end(&c->deaths, &end);
 }
 
-static int flow_finish(struct flow_cli *c)
+static int write_flow_sarif(struct flow_cli *c, struct flow_report *report, bool is_blind)
 {
-	struct flow_report *report = NULL;
+	const struct death *deaths[DEATH_LOG_MAX];
+	char process[32];
+	struct sarif_run run = {
+		.program = c->set.program ? c->set.program : process,
+		.blind = is_blind ? "nothing was followed" : NULL,
+		.is_running = !c->set.command || !c->is_over,
+		.deaths = deaths,
+		.death_count = death_log_list(&c->deaths, deaths),
+	};
+	FILE *f = private_file(c->set.known.sarif);
 
-	output_clear_status(&c->terminal);
-	if (flow_report_open(c->region, &report))
-		return cli_wrong(COMMAND, "out of memory");
-	if (c->set.pid && target_file_is_foreign(c->set.pid))
-		flow_report_set_root(report, c->set.pid);
-	flow_report_set_kept(report, c->deaths.kept);
+	snprintf(process, sizeof(process), "process %d", c->pid);
+	search_sarif_run(&run, clock_now_ns() - c->started_ns, c->status);
+	int err = f ? flow_print_sarif(report, &run, c->known.baseline != NULL, f) : -errno;
+	return search_file_end(COMMAND, c->set.known.sarif, f, err);
+}
+
+static int keep_flow_baseline(struct flow_cli *c, struct flow_report *report)
+{
+	const char *path = c->set.known.baseline;
+	size_t added;
+
+	if (!known_is_written(&c->set.known))
+		return CLI_OK;
+	int err = flow_baseline_write(c->known.baseline, report, path, &added);
+	if (err)
+		return search_file_end(COMMAND, path, NULL, err);
+	cli_note(COMMAND, "%zu flow%s written to the baseline %s", added, plural(added), path);
+	return CLI_OK;
+}
+
+/* Each part of the end may fail by itself. */
+static int flow_report_all(struct flow_cli *c, struct flow_report *report)
+{
 	flow_tell_end(c);
 	flow_print(c, report);
 	search_out_flush(&c->out);
-	int status = say_unreached(c, report);
-	flow_report_close(report);
+	const int blind = say_unreached(c, report);
+	int failed = c->set.known.sarif ? write_flow_sarif(c, report, blind != CLI_OK) : CLI_OK;
+	failed |= keep_flow_baseline(c, report);
 	if (c->out.err)
-		status = cli_wrong(COMMAND, "cannot write %s: %s", c->out.name,
-				   strerror(c->out.err));
+		failed |= cli_wrong(COMMAND, "cannot write %s: %s", c->out.name,
+				    strerror(c->out.err));
+	return blind || failed ? CLI_NO : CLI_OK;
+}
+
+static int flow_finish(struct flow_cli *c)
+{
+	const struct flow_report_options options = {
+		.root = c->set.pid && target_file_is_foreign(c->set.pid) ? c->set.pid : 0,
+		.kept = c->deaths.kept,
+		.suppressions = c->known.suppressions,
+		.baseline = c->known.baseline,
+	};
+	struct flow_report *report = NULL;
+
+	output_clear_status(&c->terminal);
+	if (flow_report_open(c->region, &options, &report))
+		return cli_wrong(COMMAND, "out of memory");
+	const size_t shown = flow_report_count(report);
+	const int failed = flow_report_all(c, report);
+	flow_report_close(report);
 	flow_wait_for_program(c);
-	if (status)
-		return CLI_NO;
-	return c->set.command ? cli_status_of(c->status) : CLI_OK;
+	const struct search_exit e = {
+		.has_found = shown != 0,
+		.error_exitcode = c->set.error_exitcode,
+		.is_baseline_written = c->set.known.write_baseline,
+		.child = failed ? 0 : c->status, /* what was not found out comes first */
+		.failed = failed,
+	};
+	return search_exit_status(&e);
 }
 
 int cmd_flow(int argc, char **argv)
@@ -459,6 +513,8 @@ int cmd_flow(int argc, char **argv)
 	if (status)
 		return status < 0 ? CLI_OK : status;
 	status = agent_is_for_this(COMMAND);
+	if (!status)
+		status = known_open(COMMAND, &c.set.known, &c.known);
 	if (!status)
 		status = search_out_open(&c.out, COMMAND, c.set.output, !strcmp(c.set.as, "text"));
 	if (!status)
@@ -478,6 +534,7 @@ int cmd_flow(int argc, char **argv)
 	else if (c.pid)
 		flow_tell_end(&c); /* it may have died in the meantime */
 	death_log_close(&c.deaths);
+	known_close(&c.known);
 	agent_region_close(&c.memory);
 	search_out_close(&c.out);
 	return status;

@@ -47,8 +47,18 @@ static const struct opt options[] = {
 	  "spend at most PERCENT of the CPU time in windows (default 1%); 100% means no limit" },
 	{ "window", 0, OPT_TIME, AT(window_ns), "TIME",
 	  "end each window after TIME (default 500ms)" },
+	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
+	  "exit with status N if a flow or a residue is reported" },
+	{ "suppressions", 0, OPT_LIST, AT(known.suppressions), "FILE",
+	  "ignore the flows that FILE lists; can be repeated" },
+	{ "baseline", 0, OPT_STRING, AT(known.baseline), "FILE",
+	  "report only flows that are not in FILE; create FILE if it does not exist" },
+	{ "write-baseline", 0, OPT_FLAG, AT(known.write_baseline), NULL,
+	  "add the flows of this run to the baseline" },
 	{ "json", 'j', OPT_FLAG, AT(json), NULL, "print one JSON object per line, to stdout" },
 	{ "as", 0, OPT_CHOICE, AT(as), "text|jsonl|dot|html", "print in this form (default text)" },
+	{ "sarif", 0, OPT_STRING, AT(known.sarif), "FILE",
+	  "write the flows to FILE as SARIF 2.1.0, for code scanning" },
 	{ "output", 'o', OPT_STRING, AT(output), "FILE", "write the report to FILE" },
 	{ "verbose", 'v', OPT_FLAG, AT(verbose), NULL,
 	  "print stacks, sources without flows, and all counters" },
@@ -282,6 +292,8 @@ static int check_program(struct flow_cli_settings *set, int argc, char **argv, i
 	if (session_check_program(COMMAND, extra, set->pid, set->command))
 		return CLI_USAGE;
 	int status = search_check_overhead(&kind, set->overhead, 100);
+	if (!status)
+		status = search_check_exitcode(&kind, set->error_exitcode);
 	if (status)
 		return status;
 	return set->command ? search_check_command(&kind, set->command) : check_process(set);

@@ -4,6 +4,7 @@
 #define FLOW_SETTINGS_H
 
 #include "cli/opts.h"
+#include "cli/search/known_errors.h"
 #include "record/flow_region.h"
 
 #include <stdint.h>
@@ -21,6 +22,8 @@ struct flow_cli_settings {
 	const char *output;
 	const char *as;
 	int tables;
+	struct known_settings known;
+	uint64_t error_exitcode;
 	int json;
 	int verbose;
 	char **command;

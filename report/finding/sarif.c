@@ -3,6 +3,7 @@
 #include "report/finding/sarif.h"
 
 #include "report/finding/death.h"
+#include "report/finding/finding_place.h"
 #include "report/suppress/suppress.h"
 
 #include <errno.h>
@@ -166,6 +167,15 @@ json_t *sarif_location(const struct place *p, const char *source, const char *te
 	if (text)
 		json_object_set_new(j, "message", sarif_message(text));
 	return j;
+}
+
+json_t *sarif_finding_location(struct file_places *places, const struct finding_place *p,
+			       const char *text)
+{
+	char source[PATH_MAX] = "";
+
+	finding_place_source(places, p, source, sizeof(source));
+	return sarif_location(&p->place, source, text);
 }
 
 static json_t *utc(uint64_t seconds)

@@ -53,6 +53,11 @@ void sarif_policy(json_t *result, bool has_baseline, bool is_baselined,
  * nothing.
  */
 json_t *sarif_location(const struct place *p, const char *source, const char *text);
+/* The same of a finding, whose source is found by the file of its code. */
+struct file_places;
+struct finding_place;
+json_t *sarif_finding_location(struct file_places *places, const struct finding_place *p,
+			       const char *text);
 /* The whole of a run. The three are given away. 0 or -errno. */
 int sarif_print(const struct sarif_run *run, json_t *rules, json_t *results, json_t *summary,
 		FILE *f);

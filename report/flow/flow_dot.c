@@ -19,16 +19,16 @@ static void print_quoted(const char *text, FILE *f)
 static void print_node(const char *kind, uint32_t number, const char *shape, const char *line,
 		       const struct flow_where *w, FILE *f)
 {
-	const struct place *p = w->caller[0] ? &w->caller_place : &w->place;
+	const struct place *p = &w->in.place;
 
 	fprintf(f, "  %s%" PRIu32 " [shape=%s, label=\"", kind, number, shape);
 	print_quoted(line, f);
 	fputs("\\n", f);
-	print_quoted(w->function, f);
-	if (w->caller[0]) {
+	if (w->via[0]) {
+		print_quoted(w->via, f);
 		fputs(" in ", f);
-		print_quoted(w->caller, f);
 	}
+	print_quoted(w->name, f);
 	if (p->file) {
 		fputs("\\n", f);
 		print_quoted(p->file, f);

@@ -10,13 +10,12 @@ static void add_moment(struct flow_report *r, const struct flow_stack *stack,
 		       const struct flow_where *w, uint64_t time_ns, json_t *j)
 {
 	struct run_frame frames[FLOW_STACK_MAX];
-	const bool has_caller = w->caller[0] != '\0';
 	const struct finding_moment moment = {
 		.tid = stack->tid,
 		.time_ns = time_ns,
-		.function = has_caller ? w->caller : w->function,
-		.place = has_caller ? &w->caller_place : &w->place,
-		.via = has_caller ? w->function : NULL,
+		.function = w->name,
+		.place = &w->in.place,
+		.via = w->via,
 		.frames = frames,
 		.frame_count = flow_report_frames(r, stack, frames),
 	};
@@ -115,7 +114,7 @@ static json_t *flow_of(struct flow_report *r, const struct flow_view *v)
 	return j;
 }
 
-static json_t *summary_of(struct flow_report *r)
+json_t *flow_summary_object(struct flow_report *r)
 {
 	struct flow_totals totals;
 	json_t *counters = json_object();
@@ -128,6 +127,8 @@ static json_t *summary_of(struct flow_report *r)
 	json_object_set_new(j, "type", json_string("summary"));
 	json_object_set_new(j, "flows", run_json_count(totals.flows));
 	json_object_set_new(j, "residues", run_json_count(totals.residues));
+	json_object_set_new(j, "suppressed", run_json_count(totals.suppressed));
+	json_object_set_new(j, "baselined", run_json_count(totals.baselined));
 	json_object_set_new(j, "sources", run_json_count(totals.sources));
 	json_object_set_new(j, "unfinished", run_json_count(totals.unfinished));
 	json_object_set_new(j, "counters", counters);
@@ -138,7 +139,7 @@ void flow_print_json(struct flow_report *r, FILE *f)
 {
 	for (size_t i = 0; i < flow_report_count(r); i++)
 		run_jsonl_line(f, flow_of(r, flow_report_view(r, i)));
-	run_jsonl_line(f, summary_of(r));
+	run_jsonl_line(f, flow_summary_object(r));
 }
 
 void flow_print_html(struct flow_report *r, const char *name, FILE *f)
@@ -151,6 +152,6 @@ void flow_print_html(struct flow_report *r, const char *name, FILE *f)
 	json_object_set_new(data, "kind", json_string("flow"));
 	json_object_set_new(data, "name", run_json_text(name));
 	json_object_set_new(data, "flows", flows);
-	json_object_set_new(data, "summary", summary_of(r));
+	json_object_set_new(data, "summary", flow_summary_object(r));
 	page_write(f, data);
 }

@@ -57,15 +57,11 @@ static size_t name_in(const json_t *j, const char *name, const char *const *name
 
 static void where_in(const json_t *j, struct flow_where *w)
 {
-	const bool has_caller = json_is_string(json_object_get(j, "via"));
-	struct place *p = has_caller ? &w->caller_place : &w->place;
-
-	text_in(j, has_caller ? "via" : "function", w->function, sizeof(w->function));
-	if (has_caller)
-		text_in(j, "function", w->caller, sizeof(w->caller));
-	*p = (struct place){ .module = json_string_value(json_object_get(j, "module")),
-			     .file = json_string_value(json_object_get(j, "file")),
-			     .line = (int)json_integer_value(json_object_get(j, "line")) };
+	text_in(j, "function", w->name, sizeof(w->name));
+	text_in(j, "via", w->via, sizeof(w->via));
+	w->in.place = (struct place){ .module = json_string_value(json_object_get(j, "module")),
+				      .file = json_string_value(json_object_get(j, "file")),
+				      .line = (int)json_integer_value(json_object_get(j, "line")) };
 }
 
 static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *stack)
@@ -214,7 +210,7 @@ static int read_flow(struct flow_report *r, const json_t *j)
 		return err;
 	text_in(j, "fingerprint", v->fingerprint, sizeof(v->fingerprint));
 	v->where = r->known[v->record.stack.frames[0]].where;
-	r->count++;
+	r->shown = ++r->count;
 	return 0;
 }
 
@@ -324,7 +320,9 @@ void flow_report_totals_read(const struct flow_report *r, struct flow_totals *ou
 {
 	const json_t *counters = json_object_get(r->summary, "counters");
 
-	*out = (struct flow_totals){ .unfinished = number_in(r->summary, "unfinished") };
+	*out = (struct flow_totals){ .unfinished = number_in(r->summary, "unfinished"),
+				     .suppressed = number_in(r->summary, "suppressed"),
+				     .baselined = number_in(r->summary, "baselined") };
 	for (int i = 0; i < FLOW_COUNTERS; i++)
 		out->counters[i] = number_in(counters, flow_counter_names[i]);
 	for (size_t i = 0; i < r->count; i++) {

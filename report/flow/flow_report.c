@@ -2,7 +2,6 @@
 /* flow_report.c - see flow_report.h. */
 #include "report/flow/flow_report_priv.h"
 
-#include "report/files/headline.h"
 #include "report/finding/finding_place.h"
 #include "report/safe/clean.h"
 #include "report/suppress/suppress.h"
@@ -165,62 +164,69 @@ static void name_as_called(struct flow_report *r, struct flow_record *record)
 	}
 }
 
-static uint64_t hash_where(uint64_t hash, const struct flow_where *w)
+/* Not the function of a library that was called there: that is another one on another processor. */
+static uint64_t hash_stack(uint64_t hash, struct flow_report *r, const struct flow_stack *stack)
 {
-	const bool has_caller = w->caller[0] != '\0';
-	struct finding_place p = { .place = has_caller ? w->caller_place : w->place };
+	struct flow_where where;
 
-	if (p.place.function)
-		snprintf(p.function, sizeof(p.function), "%s",
-			 has_caller ? w->caller : w->function);
-	return finding_hash_place(finding_hash(hash, has_caller ? w->function : ""), &p);
+	flow_report_where(r, stack, &where);
+	return finding_hash_place(hash, &where.in);
 }
 
 static void name_flow(struct flow_report *r, struct flow_view *v)
 {
 	const struct flow_record *record = &v->record;
 	const struct flow_source *source = flow_report_source(r, record->source);
+	const struct flow_stack *last = flow_report_last(r, record);
 	uint64_t hash = finding_hash(HASH_START, flow_kind_names[record->kind]);
-	struct flow_where from;
 
-	flow_report_where(r, &source->stack, &from);
-	hash = hash_where(finding_hash(hash, source->name), &from);
-	if (record->kind == FLOW_RESIDUE)
-		hash = finding_hash(hash, flow_memory_names[record->memory]);
-	else
-		hash = hash_where(finding_hash(hash, record->name), &v->where);
+	hash = hash_stack(finding_hash(hash, source->name), r, &source->stack);
+	hash = finding_hash(hash, record->kind == FLOW_RESIDUE ? flow_memory_names[record->memory] :
+								 record->name);
+	if (last)
+		hash = hash_stack(hash, r, last);
 	finding_fingerprint(hash, v->fingerprint);
 }
 
-int flow_report_open(const struct flow_region *region, struct flow_report **out)
+static int copy_region(struct flow_report *r, const struct flow_report_options *o)
+{
+	const struct flow_region *region = r->region;
+
+	r->source_end = end_of(&region->sources_used, FLOW_SOURCES);
+	r->step_end = end_of(&region->steps_used, FLOW_STEPS);
+	r->sources = calloc(r->source_end, sizeof(*r->sources));
+	r->steps = calloc(r->step_end, sizeof(*r->steps));
+	if (!r->sources || !r->steps ||
+	    file_places_open(flow_path_in, region, FLOW_FILES, &r->places))
+		return -ENOMEM;
+	file_places_set_root(r->places, o->root);
+	file_places_set_kept(r->places, o->kept);
+	copy_sources(r);
+	copy_steps(r);
+	return copy_records(r);
+}
+
+int flow_report_open(const struct flow_region *region, const struct flow_report_options *options,
+		     struct flow_report **out)
 {
 	struct flow_report *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
 	r->region = region;
-	r->source_end = end_of(&region->sources_used, FLOW_SOURCES);
-	r->step_end = end_of(&region->steps_used, FLOW_STEPS);
-	r->sources = calloc(r->source_end, sizeof(*r->sources));
-	r->steps = calloc(r->step_end, sizeof(*r->steps));
-	if (!r->sources || !r->steps ||
-	    file_places_open(flow_path_in, region, FLOW_FILES, &r->places)) {
-		flow_report_close(r);
-		return -ENOMEM;
-	}
-	copy_sources(r);
-	copy_steps(r);
-	if (copy_records(r)) {
-		flow_report_close(r);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < r->count; i++) {
+	int err = copy_region(r, options);
+	for (size_t i = 0; i < r->count && !err; i++) {
 		name_as_called(r, &r->views[i].record);
 		flow_report_where(r, &r->views[i].record.stack, &r->views[i].where);
 		name_flow(r, &r->views[i]);
 	}
-	*out = r;
-	return 0;
+	if (!err)
+		err = flow_report_policy(r, options->suppressions, options->baseline);
+	if (err)
+		flow_report_close(r);
+	else
+		*out = r;
+	return err;
 }
 
 void flow_report_close(struct flow_report *r)
@@ -240,16 +246,6 @@ void flow_report_close(struct flow_report *r)
 	free(r);
 }
 
-void flow_report_set_root(struct flow_report *r, pid_t root)
-{
-	file_places_set_root(r->places, root);
-}
-
-void flow_report_set_kept(struct flow_report *r, const struct kept_files *kept)
-{
-	file_places_set_kept(r->places, kept);
-}
-
 void flow_report_totals(const struct flow_report *r, struct flow_totals *out)
 {
 	if (!r->region) {
@@ -259,15 +255,24 @@ void flow_report_totals(const struct flow_report *r, struct flow_totals *out)
 	*out = (struct flow_totals){ .unfinished = r->unfinished };
 	for (int i = 0; i < FLOW_COUNTERS; i++)
 		out->counters[i] = __atomic_load_n(&r->region->counters[i], __ATOMIC_RELAXED);
-	for (size_t i = 0; i < r->count; i++) {
+	for (size_t i = 0; i < r->shown; i++) {
 		out->flows += r->views[i].record.kind != FLOW_RESIDUE;
 		out->residues += r->views[i].record.kind == FLOW_RESIDUE;
+	}
+	for (size_t i = r->shown; i < r->count; i++) {
+		out->suppressed += r->views[i].suppressed != NULL;
+		out->baselined += !r->views[i].suppressed;
 	}
 	for (uint32_t i = 1; i < r->source_end; i++)
 		out->sources += r->sources[i].ready != 0;
 }
 
 size_t flow_report_count(const struct flow_report *r)
+{
+	return r->shown;
+}
+
+size_t flow_report_count_all(const struct flow_report *r)
 {
 	return r->count;
 }
@@ -316,7 +321,22 @@ uint32_t flow_report_path(const struct flow_report *r, uint32_t step, uint32_t *
 	return n;
 }
 
+const struct flow_stack *flow_report_last(const struct flow_report *r,
+					  const struct flow_record *record)
+{
+	const struct flow_step *step = flow_report_step(r, record->step);
+
+	if (record->kind != FLOW_RESIDUE)
+		return &record->stack;
+	return step ? &step->stack : NULL;
+}
+
 /* ---- where ---- */
+
+struct file_places *flow_report_places(struct flow_report *r)
+{
+	return r->places;
+}
 
 size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 			  struct run_frame *out)
@@ -359,25 +379,21 @@ static void name_of(const struct place *p, uint64_t at, char *out, size_t n)
 void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
 		       struct flow_where *out)
 {
-	struct headline h;
+	struct place innermost;
 
 	memset(out, 0, sizeof(*out));
 	if (!stack->count) {
-		snprintf(out->function, sizeof(out->function), "?");
+		snprintf(out->name, sizeof(out->name), "?");
 		return;
 	}
 	if (!r->region) {
 		*out = r->known[stack->frames[0]].where;
 		return;
 	}
-	headline_find(r->places, stack->frames, stack->count, true, &h);
-	if (h.frame)
-		file_places_find(r->places, stack->frames[0], false, &out->place);
-	else
-		out->place = h.place;
-	name_of(&out->place, stack->frames[0], out->function, sizeof(out->function));
-	if (!h.frame)
+	finding_place_find(r->places, stack->frames, stack->count, true, &out->in);
+	name_of(&out->in.place, out->in.at, out->name, sizeof(out->name));
+	if (!out->in.is_after)
 		return;
-	out->caller_place = h.place;
-	name_of(&h.place, stack->frames[h.frame], out->caller, sizeof(out->caller));
+	file_places_find(r->places, stack->frames[0], false, &innermost);
+	name_of(&innermost, stack->frames[0], out->via, sizeof(out->via));
 }

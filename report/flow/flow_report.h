@@ -9,8 +9,11 @@
 #define FLOW_REPORT_H
 
 #include "record/flow_region.h"
-#include "report/dwarf/symbols.h"
+#include "report/finding/baseline.h"
+#include "report/finding/finding_place.h"
+#include "report/finding/sarif.h"
 #include "report/run/run.h"
+#include "report/suppress/suppress.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,32 +21,45 @@
 #define FLOW_INLINED 16
 #define FLOW_STACK_MAX (FLOW_FRAMES * FLOW_INLINED)
 
-/* A function, and its caller. */
+/* The innermost function that the user wrote. */
 struct flow_where {
-	char function[200];
-	struct place place;
-	char caller[200]; /* the first function outside of libc; empty: it is `function` itself */
-	struct place caller_place;
+	struct finding_place in;
+	char name[200]; /* of `in`; module and offset, where it has none */
+	char via[200];	/* the innermost function, of a library; empty: it is `in` itself */
 };
 
 struct flow_view {
 	struct flow_record record;
 	struct flow_where where;
 	char fingerprint[20]; /* of the source, what got the bytes, and both locations */
+	bool is_baselined;
+	const struct suppression *suppressed; /* NULL: by none */
 };
 
 struct flow_totals {
 	uint64_t counters[FLOW_COUNTERS];
-	uint64_t flows; /* into sinks */
+	uint64_t flows; /* into sinks, that are shown */
 	uint64_t residues;
+	uint64_t suppressed; /* not shown, flows and residues */
+	uint64_t baselined;
 	uint64_t sources;
 	uint64_t unfinished; /* records that a process began and did not finish */
 };
 
 struct flow_report;
+struct kept_files;
+
+/* What is pointed to outlives the report. */
+struct flow_report_options {
+	pid_t root; /* files are named as this process has them; 0: as the caller does */
+	const struct kept_files *kept; /* of the process, open already; NULL: none */
+	struct suppressions *suppressions;
+	struct baseline *baseline; /* NULL: none */
+};
 
 /* At the end of a run. *out is released by flow_report_close(), which takes NULL. 0 or -ENOMEM. */
-int flow_report_open(const struct flow_region *region, struct flow_report **out);
+int flow_report_open(const struct flow_region *region, const struct flow_report_options *options,
+		     struct flow_report **out);
 /*
  * From what `trapline flow --json -o FILE` wrote. 0 or -errno; -EBADMSG: the file is something
  * else. *out is released as the one above.
@@ -54,15 +70,14 @@ void flow_report_deaths(const struct flow_report *r, bool is_json, bool has_colo
 /* One of the lines is damaged: what was before it is there. 0: none is. */
 size_t flow_report_bad_line(const struct flow_report *r);
 void flow_report_close(struct flow_report *r);
-/* Files are named as this process has them; 0: as the caller does. */
-void flow_report_set_root(struct flow_report *r, pid_t root);
-/* Files of the process that are open already, which outlive the report; NULL: none. */
-struct kept_files;
-void flow_report_set_kept(struct flow_report *r, const struct kept_files *kept);
 
 void flow_report_totals(const struct flow_report *r, struct flow_totals *out);
+/* How many are shown. Those that are suppressed or in the baseline are behind them. */
 size_t flow_report_count(const struct flow_report *r);
+size_t flow_report_count_all(const struct flow_report *r);
 struct flow_view *flow_report_view(struct flow_report *r, size_t i);
+/* The flows that are shown, into the file of a baseline. *added: how many are new. 0 or -errno. */
+int flow_baseline_write(struct baseline *b, struct flow_report *r, const char *path, size_t *added);
 uint32_t flow_report_sources(const struct flow_report *r);
 /* NULL: there is none of that number. Numbers begin with 1. */
 const struct flow_source *flow_report_source(const struct flow_report *r, uint32_t number);
@@ -72,6 +87,11 @@ void flow_report_where(struct flow_report *r, const struct flow_stack *stack,
 		       struct flow_where *out);
 size_t flow_report_frames(struct flow_report *r, const struct flow_stack *stack,
 			  struct run_frame *out);
+/* Where its locations have their names from; NULL: the report was read. */
+struct file_places *flow_report_places(struct flow_report *r);
+/* The stack of what has the bytes: of the sink, or of what wrote a residue; NULL: not known. */
+const struct flow_stack *flow_report_last(const struct flow_report *r,
+					  const struct flow_record *record);
 /* The numbers of the steps from the source to this one; how many. */
 uint32_t flow_report_path(const struct flow_report *r, uint32_t step, uint32_t *out, uint32_t most);
 
@@ -85,5 +105,9 @@ void flow_print_json(struct flow_report *r, FILE *f);
 /* name: of the program, or NULL. */
 void flow_print_html(struct flow_report *r, const char *name, FILE *f);
 void flow_print_dot(struct flow_report *r, FILE *f);
+json_t *flow_summary_object(struct flow_report *r);
+/* flow_sarif.c: all flows, suppressed and known ones marked as such. 0 or -errno. */
+int flow_print_sarif(struct flow_report *r, const struct sarif_run *run, bool has_baseline,
+		     FILE *f);
 
 #endif

@@ -22,8 +22,9 @@ struct flow_report {
 	struct file_places *places;
 	struct flow_source *sources; /* by number */
 	struct flow_step *steps;
-	struct flow_view *views;
+	struct flow_view *views; /* those that are shown first */
 	size_t count;
+	size_t shown;
 	uint32_t source_end;
 	uint32_t step_end;
 	uint64_t unfinished;
@@ -39,5 +40,8 @@ struct flow_report {
 
 /* The totals of a report that was read. */
 void flow_report_totals_read(const struct flow_report *r, struct flow_totals *out);
+
+/* flow_known.c: looks up each view in both, and puts those that are shown first. 0 or -ENOMEM. */
+int flow_report_policy(struct flow_report *r, struct suppressions *s, struct baseline *b);
 
 #endif

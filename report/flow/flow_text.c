@@ -28,32 +28,22 @@ static void indent(const struct tree *t, unsigned int depth)
 		fputs("  ", t->f);
 }
 
-static void print_place(const struct tree *t, const char *name, const struct place *p)
+static void print_in(const struct tree *t, const struct flow_where *w)
 {
+	const struct place *p = &w->in.place;
 	char same[600];
 
 	run_same_code_text(p, same, sizeof(same));
-	fprintf(t->f, "%s%s", name, same);
+	fprintf(t->f, "%s%s", w->name, same);
 	if (p->file)
 		fprintf(t->f, " (%s:%d)", p->file, p->line);
 }
 
 static void print_where(const struct tree *t, const struct flow_where *w)
 {
-	if (w->caller[0]) {
-		fprintf(t->f, "%s, called in ", w->function);
-		print_place(t, w->caller, &w->caller_place);
-	} else {
-		print_place(t, w->function, &w->place);
-	}
-}
-
-static void print_in(const struct tree *t, const struct flow_where *w)
-{
-	if (w->caller[0])
-		print_place(t, w->caller, &w->caller_place);
-	else
-		print_place(t, w->function, &w->place);
+	if (w->via[0])
+		fprintf(t->f, "%s, called in ", w->via);
+	print_in(t, w);
 }
 
 static void print_stack(const struct tree *t, const struct flow_stack *stack)
@@ -329,6 +319,9 @@ static void print_totals(const struct tree *t)
 		"windows is not seen\n",
 		c[FLOW_INSTRUCTIONS], c[FLOW_WINDOWS], plural(c[FLOW_WINDOWS]),
 		(double)c[FLOW_WINDOW_NS] / 1e6);
+	if (totals.suppressed || totals.baselined)
+		fprintf(t->f, "  %" PRIu64 " suppressed, %" PRIu64 " in the baseline\n",
+			totals.suppressed, totals.baselined);
 	print_cost(c, t->f);
 	print_watched(c, t->f);
 	print_lost(&totals, t->f);

@@ -6,7 +6,6 @@
  */
 #include "report/heap/heap_report.h"
 
-#include <limits.h>
 #include <string.h>
 
 static const char help[] = "Grade A (error): the access or the wrong free itself was caught. "
@@ -45,14 +44,6 @@ static json_t *heap_rules(void)
 	return list;
 }
 
-static json_t *heap_location(struct heap_report *r, const struct finding_place *p, const char *text)
-{
-	char source[PATH_MAX] = "";
-
-	finding_place_source(heap_report_places(r), p, source, sizeof(source));
-	return sarif_location(&p->place, source, text);
-}
-
 static json_t *stack_of(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			const char *text)
 {
@@ -85,7 +76,7 @@ static void add_moment(struct heap_report *r, const struct heap_moment *m,
 		return;
 	snprintf(text, sizeof(text), "%s by thread %d%s%s%s", what, m->tid,
 		 m->thread[0] ? " (" : "", m->thread, m->thread[0] ? ")" : "");
-	json_t *at = heap_location(r, p, text);
+	json_t *at = sarif_finding_location(heap_report_places(r), p, text);
 	json_object_set_new(at, "id", json_integer((json_int_t)json_array_size(related) + 1));
 	json_array_append_new(related, at);
 	json_array_append_new(stacks, stack_of(r, m, false, text));
@@ -106,7 +97,7 @@ static json_t *heap_result(struct heap_report *r, const struct heap_view *v, boo
 						       heap_kind_names[record->kind]));
 	add_moment(r, &record->alloc, &v->alloc, "allocated", related, stacks);
 	add_moment(r, &record->freed, &v->freed, "freed", related, stacks);
-	json_t *at = heap_location(r, main, NULL);
+	json_t *at = sarif_finding_location(heap_report_places(r), main, NULL);
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:[o], s:o, s:o, s:{s:s}, s:I, s:{s:s}}",
 			      "ruleId", rules[record->kind].id, "ruleIndex", (int)record->kind,
 			      "level", record->grade ? "warning" : "error", "message",
