@@ -25,6 +25,7 @@
 
 #define PATTERN 0xd5u
 #define NTH_AT_START 4u /* of each so many samples of a context one */
+#define POP_TRIES 1024u /* as many slots as 64 threads prepare at once */
 
 static uintptr_t least(uintptr_t a, uintptr_t b)
 {
@@ -144,20 +145,28 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
 
+/* One that no other thread changes: it may have been interrupted, so none is waited for. */
+static struct heap_slot *pop_free(size_t bytes)
+{
+	bool is_full = true;
+	struct heap_slot *slot;
+
+	for (uint32_t n = 0; n < POP_TRIES && (slot = heap_pool_pop(bytes, &is_full)); n++) {
+		if (heap_pages_take(slot))
+			return slot;
+		heap_pool_push(slot);
+		is_full = true;
+	}
+	counter_add(&heap_region->counters[is_full ? HEAP_LOST_FULL : HEAP_LOST_LARGE], 1u);
+	return NULL;
+}
+
 static void *take(const struct heap_request *r, uint32_t nth)
 {
-	bool is_full;
-	struct heap_slot *slot = heap_pool_pop(r->bytes, &is_full);
+	struct heap_slot *slot = pop_free(r->bytes);
 
-	if (!slot) {
-		counter_add(&heap_region->counters[is_full ? HEAP_LOST_FULL : HEAP_LOST_LARGE], 1u);
+	if (!slot)
 		return NULL;
-	}
-	if (!heap_pages_hold(slot)) {
-		heap_pool_push(slot);
-		counter_add(&heap_region->counters[HEAP_LOST_FULL], 1u);
-		return NULL;
-	}
 	bool is_reused = atomic_get(&slot->state) != HEAP_SLOT_NEW;
 	if (!heap_pool_open(slot)) {
 		heap_pages_let_go(slot);

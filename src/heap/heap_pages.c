@@ -4,8 +4,8 @@
  *
  * Slots get their mapping in rows of 16, since one call for all of them costs as much as for one.
  *
- * Rules: 1. A row is prepared by the thread that wins it by a compare-and-exchange; others do
- * without a slot of it in the meantime. 2. The pages of a slot that has no block in use are closed,
+ * Rules: 1. A row is prepared by the thread that wins it by a compare-and-exchange; others take a
+ * slot of another row in the meantime. 2. The pages of a slot that has no block in use are closed,
  * and its bytes given back, by a thread that has taken it. 3. A thread that takes a slot has it
  * until its block is in use.
  */
@@ -107,19 +107,34 @@ static enum row_state prepare_row(struct heap_slot *slot)
 	return protect(start, count * stride, PROT_READ | PROT_WRITE) ? ROW_HAS_REGIONS : ROW_NEW;
 }
 
-/* false: not now. */
-static bool has_row(struct heap_slot *slot)
+static uint32_t *row_of(const struct heap_slot *slot)
 {
-	uint32_t *row = &rows[slot->number / ROW_SLOTS];
+	return &rows[slot->number / ROW_SLOTS];
+}
+
+static bool needs_row(const struct heap_slot *slot)
+{
+	return has_regions && slot->room == PAGE_BYTES;
+}
+
+/* The slot is taken. false: another thread prepares the row. */
+static bool is_row_free(struct heap_slot *slot)
+{
 	uint32_t state = ROW_NEW;
 
-	if (!has_regions || slot->room != PAGE_BYTES)
+	if (needs_row(slot) && atomic_cas(row_of(slot), &state, (uint32_t)ROW_CHANGES))
+		atomic_set(row_of(slot), (uint32_t)prepare_row(slot));
+	return !needs_row(slot) || state != ROW_CHANGES;
+}
+
+bool heap_pages_take(struct heap_slot *slot)
+{
+	if (!heap_pages_hold(slot))
+		return false;
+	if (is_row_free(slot))
 		return true;
-	if (atomic_get(row) == ROW_NEW && atomic_cas(row, &state, (uint32_t)ROW_CHANGES))
-		atomic_set(row, (uint32_t)prepare_row(slot));
-	for (uint32_t n = 0; (state = atomic_get(row)) == ROW_CHANGES && n < HOLD_TRIES; n++)
-		sys_sched_yield();
-	return state == ROW_HAS_REGIONS || state == ROW_HAS_NONE;
+	heap_pages_let_go(slot);
+	return false;
 }
 
 void heap_pages_forked(void)
@@ -202,7 +217,7 @@ static void close_behind(struct heap_slot *slot)
  */
 bool heap_pool_open(struct heap_slot *slot)
 {
-	if (!has_row(slot))
+	if (needs_row(slot) && atomic_get(row_of(slot)) == ROW_NEW)
 		return false;
 	close_behind(slot);
 	if (!is_in_regions(slot))

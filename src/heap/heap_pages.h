@@ -26,7 +26,7 @@ bool heap_pages_are_regions(void);
 /* In a child: what another thread had begun is to be done again. */
 void heap_pages_forked(void);
 
-/* Access to the pages of a slot; false: the kernel refused, or another thread prepares them. */
+/* Access to the pages of a slot that is taken; false: the kernel refused. */
 bool heap_pool_open(struct heap_slot *slot);
 /* The same where the program itself has changed it. */
 void heap_pool_open_again(struct heap_slot *slot);
@@ -45,6 +45,8 @@ void heap_pool_close_unused(void);
 
 /* Neither another thread changes its pages, nor gives its bytes back. false: one does. */
 bool heap_pages_hold(struct heap_slot *slot);
+/* The same for a new block. false: another thread prepares its pages: take another one. */
+bool heap_pages_take(struct heap_slot *slot);
 void heap_pages_let_go(struct heap_slot *slot);
 
 #endif

@@ -88,6 +88,15 @@ heap --first 100000 -- "$life" many_errors && grep -q 'went on' "$tmp/out" &&
 	(.[-1].counters | .found + .lost_records + .late >= 1600 and .found_again > 1500)'
 ok 'many_errors: each is counted, one is reported' $?
 
+# 512 blocks and those of libc.
+lost=0
+for _ in $(seq "$(share 20)"); do
+	heap --first 100000 -- "$life" at_once &&
+		all '.[-1].counters | .sampled >= 512 and .lost_full + .lost_memory == 0' || lost=1
+done
+[ $lost = 0 ]
+ok 'at_once: 64 threads begin at one moment, and none goes without a sample' $?
+
 "$life" dies >/dev/null 2>&1
 natively=$?
 heap -- "$life" dies

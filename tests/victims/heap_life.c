@@ -225,15 +225,45 @@ static void blocked(void)
 	pthread_join(thread, NULL);
 }
 
-/* Each thread uses blocks after free: faults at the same time, on stacks that are almost full. */
+/*
+ * Each thread uses blocks after free: faults at the same time, on stacks that are almost full. Behind
+ * what glibc keeps in a freed block, so that one that is not sampled does not end the program.
+ */
 static void *use_freed(void *arg)
 {
 	for (int i = 0; i < 200; i++) {
 		volatile char *p = malloc(24);
 		free((void *)p);
-		p[i % 24] = 1;
+		p[16 + i % 8] = 1;
 	}
 	return NULL;
+}
+
+/* Many threads allocate their first blocks at one moment. */
+static pthread_barrier_t all_here;
+
+static void *allocate_first(void *arg)
+{
+	char *blocks[8];
+
+	pthread_barrier_wait(&all_here);
+	for (int i = 0; i < 8; i++)
+		blocks[i] = memset(malloc(40), 1, 40);
+	for (int i = 0; i < 8; i++)
+		free(blocks[i]);
+	return NULL;
+}
+
+static void at_once(void)
+{
+	pthread_t threads[64];
+
+	pthread_barrier_init(&all_here, NULL, 64);
+	for (int i = 0; i < 64; i++)
+		if (pthread_create(&threads[i], NULL, allocate_first, NULL))
+			fail("no thread");
+	for (int i = 0; i < 64; i++)
+		pthread_join(threads[i], NULL);
 }
 
 static void many_errors(void)
@@ -268,7 +298,7 @@ static const struct {
 	{ "threads", threads },	    { "tiny_stacks", tiny_stacks }, { "in_handlers", in_handlers },
 	{ "children", children },   { "own_faults", own_faults },   { "own_stack", own_stack },
 	{ "blocked", blocked },	    { "many_errors", many_errors }, { "dies", dies },
-	{ "is_killed", is_killed },
+	{ "is_killed", is_killed }, { "at_once", at_once },
 };
 
 int main(int argc, char **argv)
