@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "code/reach/code_frames.h"
-#include "code/reach/encoded.h"
 #include "code/reach/returns.h"
 #include "code/reach/returns_priv.h"
 #include "code/unwind/unwind_index.h"

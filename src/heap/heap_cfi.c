@@ -10,90 +10,17 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "code/unwind/unwind_index.h"
+#include "code/unwind/unwind_table.h"
 
 #define BP 6u
 #define SP 7u
 #define RETURN 16u
 #define WORD 8
-#define KEPT 4u /* states that are remembered at once */
-#define POINTER_PC_RELATIVE 0x1b
+#define KEPT 4u	   /* states that are remembered at once */
 #define OP_BP 0x76 /* DW_OP_breg6 */
 #define OP_DEREF 0x06
-
-enum {
-	NOP = 0x00,
-	ADVANCE1 = 0x02,
-	ADVANCE2 = 0x03,
-	ADVANCE4 = 0x04,
-	OFFSET_EXTENDED = 0x05,
-	RESTORE_EXTENDED = 0x06,
-	UNDEFINED = 0x07,
-	SAME_VALUE = 0x08,
-	REGISTER = 0x09,
-	REMEMBER = 0x0a,
-	RESTORE_STATE = 0x0b,
-	DEF_CFA = 0x0c,
-	DEF_CFA_REGISTER = 0x0d,
-	DEF_CFA_OFFSET = 0x0e,
-	DEF_CFA_EXPRESSION = 0x0f,
-	EXPRESSION = 0x10,
-	ARGS_SIZE = 0x2e,
-	ADVANCE = 0x40,
-	OFFSET = 0x80,
-	RESTORE = 0xc0,
-};
-
-struct bytes {
-	const uint8_t *at;
-	const uint8_t *end;
-	bool is_wrong; /* read beyond the end, or something unusual was met */
-};
-
-static uint64_t take_fixed(struct bytes *b, size_t n)
-{
-	uint64_t value = 0;
-
-	if ((size_t)(b->end - b->at) < n) {
-		b->is_wrong = true;
-		return 0;
-	}
-	memcpy(&value, b->at, n);
-	b->at += n;
-	return value;
-}
-
-static uint64_t take_leb(struct bytes *b, bool is_signed)
-{
-	uint64_t value = 0;
-
-	for (uint32_t shift = 0; shift < 63; shift += 7) {
-		uint64_t byte = take_fixed(b, 1);
-
-		value |= (byte & 0x7f) << shift;
-		if (byte & 0x80)
-			continue;
-		if (is_signed && byte & 0x40)
-			value |= ~UINT64_C(0) << (shift + 7);
-		return value;
-	}
-	b->is_wrong = true;
-	return 0;
-}
-
-static uint64_t take_uleb(struct bytes *b)
-{
-	return take_leb(b, false);
-}
-
-static int64_t take_sleb(struct bytes *b)
-{
-	return (int64_t)take_leb(b, true);
-}
-
-/* ---- the program of an entry ---- */
 
 enum how {
 	AS_BEFORE, /* of the frame pointer: it is the caller's own */
@@ -112,27 +39,26 @@ struct state {
 };
 
 struct run {
-	uint64_t factor;
-	int64_t data_factor;
 	uint64_t at;	 /* of the function, as the program advances */
 	uint64_t target; /* the rules there are wanted */
 	struct state now;
 	struct state first; /* after the common part */
 	struct state kept[KEPT];
 	uint32_t kept_count;
+	bool is_wrong; /* something unusual was met */
 };
 
 /* Nothing is wanted of other registers. */
-static void set_saved(struct run *r, struct bytes *b, uint64_t reg, int64_t offset)
+static void set_saved(struct run *r, uint64_t reg, int64_t offset)
 {
 	if (reg == BP) {
 		r->now.bp = BELOW_CFA;
 		r->now.bp_offset = offset;
 	} else if (reg == RETURN) {
 		r->now.back = BELOW_CFA;
-		b->is_wrong |= offset != -WORD;
+		r->is_wrong |= offset != -WORD;
 	} else if (reg == SP) {
-		b->is_wrong = true;
+		r->is_wrong = true;
 	}
 }
 
@@ -146,144 +72,130 @@ static void restore(struct run *r, uint64_t reg)
 	}
 }
 
+/* breg6 and its offset, perhaps with a deref behind it. False: it is another expression. */
+static bool read_expression(const struct unwind_step *s, int64_t *offset, bool *is_word)
+{
+	struct unwind_reader b;
+
+	unwind_open(&b, NULL);
+	unwind_seek(&b, s->block, s->block_end);
+	if (unwind_number(&b, 1) != OP_BP)
+		return false;
+	*offset = unwind_sleb(&b);
+	*is_word = unwind_position(&b) < s->block_end;
+	return (!*is_word || unwind_number(&b, 1) == OP_DEREF) && !b.is_wrong &&
+	       unwind_position(&b) == s->block_end;
+}
+
 /*
  * As gcc has it where it aligns a stack: the end of the frame is in a word below the frame pointer.
  */
-static void set_cfa_expression(struct run *r, struct bytes *b)
+static void set_cfa_expression(struct run *r, const struct unwind_step *s)
 {
-	uint64_t n = take_uleb(b);
-	const uint8_t *from = b->at;
-
-	b->is_wrong |= take_fixed(b, 1) != OP_BP;
 	r->now.cfa_register = BP;
-	r->now.cfa_offset = take_sleb(b);
-	r->now.cfa_is_word = true;
-	b->is_wrong |= take_fixed(b, 1) != OP_DEREF || (uint64_t)(b->at - from) != n;
+	r->is_wrong |= !read_expression(s, &r->now.cfa_offset, &r->now.cfa_is_word) ||
+		       !r->now.cfa_is_word;
 }
 
-static void set_expression(struct run *r, struct bytes *b)
+static void set_expression(struct run *r, const struct unwind_step *s)
 {
-	uint64_t reg = take_uleb(b);
-	uint64_t n = take_uleb(b);
+	int64_t offset = 0;
+	bool is_word = false;
 
-	if (reg == BP) {
-		b->is_wrong |= n != 2 || take_fixed(b, 1) != OP_BP || take_fixed(b, 1) != 0;
+	if (s->reg == BP) {
+		r->is_wrong |= !read_expression(s, &offset, &is_word) || is_word || offset;
 		r->now.bp = AT_BP;
-		return;
 	}
-	b->is_wrong |= reg == RETURN || reg == SP || n > (uint64_t)(b->end - b->at);
-	if (!b->is_wrong)
-		b->at += n;
+	r->is_wrong |= s->reg == RETURN || s->reg == SP;
 }
 
-static void set_cfa(struct run *r, uint64_t reg, int64_t offset)
+static void set_cfa(struct run *r, const struct unwind_step *s)
 {
-	r->now.cfa_register = reg;
-	r->now.cfa_offset = offset;
-	r->now.cfa_is_word = false;
+	if (s->op == UNWIND_DEF_CFA)
+		r->now.cfa_is_word = false;
+	r->is_wrong |= r->now.cfa_is_word;
+	if (s->op != UNWIND_DEF_CFA_OFFSET)
+		r->now.cfa_register = s->reg;
+	if (s->op != UNWIND_DEF_CFA_REGISTER)
+		r->now.cfa_offset = s->number;
 }
 
-static void without_value(struct run *r, struct bytes *b, uint64_t reg, bool is_undefined)
+static void without_value(struct run *r, uint64_t reg, bool is_undefined)
 {
 	if (reg == BP)
 		r->now.bp = AS_BEFORE;
 	else if (reg == RETURN)
 		r->now.back = NOWHERE;
-	b->is_wrong |= reg == SP || (reg == RETURN && !is_undefined);
+	r->is_wrong |= reg == SP || (reg == RETURN && !is_undefined);
 }
 
-static void keep(struct run *r, struct bytes *b)
+static void keep(struct run *r)
 {
 	if (r->kept_count == KEPT)
-		b->is_wrong = true;
+		r->is_wrong = true;
 	else
 		r->kept[r->kept_count++] = r->now;
 }
 
-static void take_kept(struct run *r, struct bytes *b)
+static void take_kept(struct run *r)
 {
 	if (!r->kept_count)
-		b->is_wrong = true;
+		r->is_wrong = true;
 	else
 		r->now = r->kept[--r->kept_count];
 }
 
-static void run_other(struct run *r, struct bytes *b, uint8_t op)
+static void run_step(struct run *r, const struct unwind_step *s)
 {
-	uint64_t reg;
-
-	switch (op) {
-	case NOP:
+	switch (s->op) {
+	case UNWIND_NOP:
+	case UNWIND_ARGS_SIZE:
 		return;
-	case ADVANCE1:
-	case ADVANCE2:
-	case ADVANCE4:
-		r->at += r->factor * take_fixed(b, op == ADVANCE4 ? 4 : op - 1u);
+	case UNWIND_ADVANCE:
+		r->at += (uint64_t)s->number;
 		return;
-	case OFFSET_EXTENDED:
-		reg = take_uleb(b);
-		set_saved(r, b, reg, (int64_t)take_uleb(b) * r->data_factor);
+	case UNWIND_OFFSET:
+		set_saved(r, s->reg, s->number);
 		return;
-	case RESTORE_EXTENDED:
-		restore(r, take_uleb(b));
+	case UNWIND_RESTORE:
+		restore(r, s->reg);
 		return;
-	case UNDEFINED:
-	case SAME_VALUE:
-		without_value(r, b, take_uleb(b), op == UNDEFINED);
+	case UNWIND_UNDEFINED:
+	case UNWIND_SAME_VALUE:
+		without_value(r, s->reg, s->op == UNWIND_UNDEFINED);
 		return;
-	case REMEMBER:
-		keep(r, b);
+	case UNWIND_REMEMBER:
+		keep(r);
 		return;
-	case RESTORE_STATE:
-		take_kept(r, b);
+	case UNWIND_RESTORE_STATE:
+		take_kept(r);
 		return;
-	case DEF_CFA:
-		reg = take_uleb(b);
-		set_cfa(r, reg, (int64_t)take_uleb(b));
+	case UNWIND_DEF_CFA:
+	case UNWIND_DEF_CFA_REGISTER:
+	case UNWIND_DEF_CFA_OFFSET:
+		set_cfa(r, s);
 		return;
-	case DEF_CFA_REGISTER:
-		b->is_wrong |= r->now.cfa_is_word;
-		r->now.cfa_register = take_uleb(b);
+	case UNWIND_DEF_CFA_EXPRESSION:
+		set_cfa_expression(r, s);
 		return;
-	case DEF_CFA_OFFSET:
-		b->is_wrong |= r->now.cfa_is_word;
-		r->now.cfa_offset = (int64_t)take_uleb(b);
-		return;
-	case DEF_CFA_EXPRESSION:
-		set_cfa_expression(r, b);
-		return;
-	case EXPRESSION:
-		set_expression(r, b);
-		return;
-	case ARGS_SIZE:
-		take_uleb(b);
+	case UNWIND_EXPRESSION:
+		set_expression(r, s);
 		return;
 	default:
-		b->is_wrong = true;
+		r->is_wrong = true;
 	}
 }
 
 /* The rules at the target: what the program states of addresses up to there. */
-static void run_program(struct run *r, struct bytes *b)
+static bool run_program(struct run *r, struct unwind_reader *b, const struct unwind_common *common,
+			uint64_t program, uint64_t end)
 {
-	while (b->at < b->end && !b->is_wrong && r->at <= r->target) {
-		uint8_t op = (uint8_t)take_fixed(b, 1);
-		uint8_t low = op & 0x3f;
+	struct unwind_step step;
 
-		switch (op & 0xc0) {
-		case ADVANCE:
-			r->at += low * r->factor;
-			break;
-		case OFFSET:
-			set_saved(r, b, low, (int64_t)take_uleb(b) * r->data_factor);
-			break;
-		case RESTORE:
-			restore(r, low);
-			break;
-		default:
-			run_other(r, b, op);
-		}
-	}
+	unwind_seek(b, program, end);
+	while (r->at <= r->target && !r->is_wrong && unwind_next(b, common, &step))
+		run_step(r, &step);
+	return !r->is_wrong && !b->is_wrong;
 }
 
 static uint32_t rule_from(const struct state *s)
@@ -303,77 +215,30 @@ static uint32_t rule_from(const struct state *s)
 	return HEAP_CFI_RULE(kind, bytes / WORD, s->bp == AT_BP ? HEAP_CFI_SAVED_AT_BP : saved);
 }
 
-/* ---- the entry ---- */
-
-/* Its bytes behind the length. 64-bit lengths are never written. */
-static struct bytes open_entry(const uint8_t *at)
+/* What is unusual in the common part of entries, also that of a signal's frame, is not followed. */
+static bool is_usual(const struct unwind_common *common)
 {
-	uint32_t length;
-
-	memcpy(&length, at, sizeof(length));
-	return (struct bytes){ at + 4, at + 4 + length, length < 4 || length >= 0xfffffff0 };
+	return common->version == 1 && common->has_data && common->is_plain &&
+	       common->pointer == UNWIND_PC_RELATIVE_INT && common->return_register == RETURN;
 }
 
-/* The common part of entries: its program has run when this returns. false: it is unusual. */
-static bool run_common(struct run *r, const uint8_t *at)
-{
-	struct bytes b = open_entry(at);
-
-	if (b.is_wrong || take_fixed(&b, 4))
-		return false;
-	uint64_t version = take_fixed(&b, 1);
-	const char *letters = (const char *)b.at;
-	bool has_range = false;
-
-	while (take_fixed(&b, 1))
-		;
-	r->factor = take_uleb(&b);
-	r->data_factor = take_sleb(&b);
-	b.is_wrong |= take_uleb(&b) != RETURN;
-	if (b.is_wrong || version != 1 || *letters++ != 'z')
-		return false;
-	const uint64_t bytes = take_uleb(&b);
-	if (b.is_wrong || bytes > (uint64_t)(b.end - b.at))
-		return false;
-	const uint8_t *program = b.at + bytes;
-	for (; *letters; letters++) {
-		uint64_t encoding = *letters == 'R' || *letters == 'L' || *letters == 'P' ?
-					    take_fixed(&b, 1) :
-					    0;
-
-		if (*letters == 'R')
-			has_range = encoding == POINTER_PC_RELATIVE;
-		else if (*letters == 'P')
-			/* A word of 4 or of 8 bytes. */
-			take_fixed(&b, (encoding & 7) == 3 ? 4 : 8);
-		else if (*letters != 'L')
-			return false; /* also a signal's */
-	}
-	b.at = program;
-	run_program(r, &b);
-	r->first = r->now;
-	return has_range && !b.is_wrong;
-}
-
-static uint32_t rule_of_entry(const uint8_t *entry, uint64_t target)
+static uint32_t rule_of_entry(uint64_t at, uint64_t target)
 {
 	struct run r = { .target = target, .now = { .back = BELOW_CFA } };
-	struct bytes b = open_entry(entry);
-	const uint8_t *to_common = b.at;
-	uint32_t back = (uint32_t)take_fixed(&b, 4);
+	struct unwind_common common = { .at = 0 };
+	struct unwind_entry entry;
+	struct unwind_reader b;
 
-	if (b.is_wrong || !back || !run_common(&r, to_common - back))
+	unwind_open(&b, NULL);
+	if (unwind_read_head(&b, at, &entry) || !entry.common ||
+	    unwind_read_common(&b, entry.common, &common) || !is_usual(&common) ||
+	    unwind_read_entry(&b, &common, &entry) || target - entry.start >= entry.bytes ||
+	    !run_program(&r, &b, &common, common.program, common.end))
 		return HEAP_CFI_UNKNOWN;
-	uint64_t place = (uintptr_t)b.at;
-	uint64_t start = place + (uint64_t)(int64_t)(int32_t)take_fixed(&b, 4);
-	uint64_t length = take_fixed(&b, 4);
-	uint64_t bytes = take_uleb(&b);
-	if (b.is_wrong || target - start >= length || bytes > (uint64_t)(b.end - b.at))
-		return HEAP_CFI_UNKNOWN;
-	b.at += bytes;
-	r.at = start;
-	run_program(&r, &b);
-	return b.is_wrong ? HEAP_CFI_UNKNOWN : rule_from(&r.now);
+	r.first = r.now;
+	r.at = entry.start;
+	return run_program(&r, &b, &common, entry.program, entry.end) ? rule_from(&r.now) :
+									HEAP_CFI_UNKNOWN;
 }
 
 uint32_t heap_cfi_rule(uint64_t return_address)
@@ -385,6 +250,7 @@ uint32_t heap_cfi_rule(uint64_t return_address)
 	if (_dl_find_object((void *)(uintptr_t)target, &object) || !object.dlfo_eh_frame)
 		return HEAP_CFI_UNKNOWN;
 	const struct unwind_row *row = unwind_index_find(object.dlfo_eh_frame, target);
-	return row ? rule_of_entry((const uint8_t *)object.dlfo_eh_frame + row->entry, target) :
+	return row ? rule_of_entry((uintptr_t)object.dlfo_eh_frame + (uint64_t)(int64_t)row->entry,
+				   target) :
 		     HEAP_CFI_UNKNOWN;
 }

@@ -5,35 +5,33 @@
 
 #include <stdint.h>
 
+#include "code/unwind/unwind_table.h"
+
 /* What was copied last of a table: its entries are in order, most often. */
 struct race_window {
-	uint64_t start;
-	uint32_t bytes;
-	uint8_t copy[4096];
+	struct unwind_source source;
+	struct unwind_reader reader;
+	uint8_t room[4096];
 };
 
 struct race_frames {
-	struct race_window fde;
-	struct race_window cie;
-	struct race_window lsda;
-	/* from the CIE that was read last: */
-	uint64_t cie_at; /* 0: none */
-	uint64_t unit;
-	uint8_t has_size;
-	uint8_t lsda_encoding;
+	struct race_window entries;
+	struct race_window commons;
+	struct race_window handlers;
+	struct unwind_common common; /* that was read last */
 };
 
 /* One function, or a part of one that lies elsewhere. */
 struct race_frame {
-	uint64_t at; /* of the entry */
-	uint32_t length;
-	uint64_t cie_at;
+	struct unwind_entry entry;
 	uint64_t start;
 	uint64_t end;
 };
 
-typedef void (*race_root)(void *arg, uint64_t address);
+/* 0, or an error that ends the search. */
+typedef int (*race_root)(void *arg, uint64_t address);
 
+void race_frames_begin(struct race_frames *f);
 /* 1: the entry at an address. */
 int race_frame_read(struct race_frames *f, uint64_t at, struct race_frame *out);
 /*

@@ -17,7 +17,6 @@
 #include "base/sys.h"
 #include "code/reach/code_calls.h"
 #include "code/reach/code_frames.h"
-#include "code/reach/encoded.h"
 
 #define SEGMENTS_MAX 32
 #define SECTIONS_MAX 4096

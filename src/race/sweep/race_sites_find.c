@@ -295,9 +295,10 @@ static void on_leave(void *arg, uint64_t target)
 		s->listing->outer[at / 8] |= (uint8_t)(1u << at % 8);
 }
 
-static void add_root(void *arg, uint64_t address)
+static int add_root(void *arg, uint64_t address)
 {
 	reach_root(arg, address);
+	return 0;
 }
 
 /* 0: it is too long. */
@@ -504,8 +505,10 @@ static int begin(struct search *s, struct race_listing *l, struct race_spot *out
 	if (!s->rows)
 		return 0;
 	s->memory = memory_map(sizeof(*s->memory));
-	if (!memory_failed(s->memory))
+	if (!memory_failed(s->memory)) {
+		race_frames_begin(&s->memory->frames);
 		return 1;
+	}
 	memory_unmap(s->rows, l->functions * sizeof(s->rows[0]));
 	return 0;
 }
