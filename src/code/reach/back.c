@@ -77,8 +77,8 @@ struct back *back_open(const struct back_ops *ops)
 	if (memory_failed(b))
 		return NULL;
 	b->ops = *ops;
-	b->linkage.copy = ops->copy;
-	b->linkage.arg = ops->arg;
+	b->linkage.memory.copy = ops->copy;
+	b->linkage.memory.arg = ops->arg;
 	return b;
 }
 

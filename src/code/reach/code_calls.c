@@ -85,22 +85,6 @@ static int add_map(struct code_calls *c, const struct code_file *file)
 	return 0;
 }
 
-static void calls_header(struct linkage_object *o, const Elf64_Phdr *p)
-{
-	const uint64_t from = o->bias + p->p_vaddr;
-
-	if (p->p_type == PT_DYNAMIC)
-		o->dynamic = from;
-	if (p->p_type != PT_LOAD)
-		return;
-	if (from + p->p_memsz > o->end)
-		o->end = from + p->p_memsz;
-	if (p->p_flags & PF_X && p->p_filesz > o->text_end - o->text_start) {
-		o->text_start = from;
-		o->text_end = from + p->p_filesz;
-	}
-}
-
 /* The mapping begins with the headers of an object, which describe the rest. */
 static void look_for_object(struct code_calls *c, struct linkage *objects, uint64_t start)
 {
@@ -120,7 +104,7 @@ static void look_for_object(struct code_calls *c, struct linkage *objects, uint6
 		return;
 	o.bias = start - (p[i].p_vaddr - p[i].p_offset);
 	for (i = 0; i < head.e_phnum; i++)
-		calls_header(&o, &p[i]);
+		linkage_header(&o, &p[i]);
 	linkage_add(objects, &o);
 }
 

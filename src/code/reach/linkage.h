@@ -9,6 +9,7 @@
 #ifndef CODE_REACH_LINKAGE_H
 #define CODE_REACH_LINKAGE_H
 
+#include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,14 +46,19 @@ struct linkage_object {
 	uint64_t gnu_hash; /* 0: none */
 	uint64_t hash;	   /* of the older form */
 	struct linkage_table tables[2];
+	uint64_t unnamed; /* rows at the beginning of the second */
 	uint64_t slot_count;
 	struct linkage_slot *slots;
 };
 
-struct linkage {
+struct linkage_memory {
 	/* Copies memory: 1, or 0 if not all of it is there. */
 	int (*copy)(void *arg, uint64_t address, void *to, size_t n);
 	void *arg;
+};
+
+struct linkage {
+	struct linkage_memory memory;
 	uint32_t count;
 	uint32_t is_full; /* there are more objects */
 	struct linkage_object objects[LINKAGE_OBJECTS];
@@ -64,6 +70,8 @@ enum linkage_definition {
 	LINKAGE_CHOOSER, /* a function that returns the address of the function (STT_GNU_IFUNC) */
 };
 
+/* Takes the bounds of an object, whose bias is there, from one of its program headers. */
+void linkage_header(struct linkage_object *o, const Elf64_Phdr *p);
 /* In the order in which the loader looks for a name. Those without a dynamic section too. */
 void linkage_add(struct linkage *l, const struct linkage_object *object);
 /* Forget all objects. */
@@ -73,6 +81,14 @@ struct linkage_object *linkage_at(struct linkage *l, uint64_t address);
 /* 1: the loader fills the word by this name. 0: it has no name. -errno: that cannot be read. */
 int linkage_name(struct linkage *l, struct linkage_object *object, uint64_t word,
 		 char name[LINKAGE_NAME_MAX]);
+/*
+ * Calls a function for each word that the loader fills by a name, with the type of the symbol
+ * (STT_FUNC), until it returns an error. 0, that error, or -errno. The object is not part of a
+ * struct linkage; what was read of it is forgotten.
+ */
+int linkage_each_name(const struct linkage_memory *m, struct linkage_object *object,
+		      int (*each)(void *arg, uint64_t word, const char *name, unsigned int type),
+		      void *arg);
 /* Where the object defines a function of that name, for others too. */
 enum linkage_definition linkage_find(struct linkage *l, struct linkage_object *object,
 				     const char *name, uint64_t *address);

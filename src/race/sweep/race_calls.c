@@ -18,18 +18,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "base/sys.h"
 #include "base/table_size.h"
 #include "code/insn/insn.h"
+#include "code/reach/linkage.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "record/race_region.h"
 
 #define RELOCATIONS_MAX TABLE_SIZE(65536u, 48u)
-#define SOME 32u
-#define NAMES_MAX (64u << 20)
-#define TABLE_BYTES_MAX (64u << 20)
 
 static const struct {
 	const char *name;
@@ -89,237 +85,77 @@ static enum race_call kind_of(const char *name)
 	return RACE_CALL_NONE;
 }
 
-struct table {
-	uint64_t at;
-	uint64_t bytes;
-};
-
-struct dynamic {
-	struct table linkage;
-	struct table others; /* behind those that have no name, if they are counted */
-	uint64_t symbols;
-	uint64_t names;
-	uint64_t name_bytes;
-};
-
-/*
- * The words that calls go through, and all that names them: copied, for the object may be closed.
- */
-struct slots {
-	uint64_t bytes; /* of everything, behind the relocations too */
-	uint64_t count;
-	Elf64_Rela *rows;
-	uint64_t symbol_count;
-	Elf64_Sym *symbols;
-	uint64_t name_bytes;
-	char *names; /* the last one ends */
-};
-
-/* The loader has made addresses of some of these numbers, and left others as they were. */
-static uint64_t address_of(const struct race_module *m, uint64_t value)
+static int copy(void *arg, uint64_t address, void *to, size_t n)
 {
-	return value < m->start ? m->bias + value : value;
+	return race_copy(address, to, n);
 }
 
-/* The loader looks for no name in the first ones, and neither does this. */
-static void skip_unnamed(struct table *t, uint64_t count)
+/* Copied, for the object may be closed. */
+static int each_name(const struct race_module *module,
+		     int (*each)(void *arg, uint64_t word, const char *name, unsigned int type),
+		     void *arg)
 {
-	uint64_t bytes = count < t->bytes / sizeof(Elf64_Rela) ? count * sizeof(Elf64_Rela) :
-								 t->bytes;
+	const struct linkage_memory memory = { copy, NULL };
+	struct linkage_object o = { .start = module->start,
+				    .end = module->end,
+				    .bias = module->bias,
+				    .dynamic = module->dynamic };
 
-	t->at += bytes;
-	t->bytes -= bytes;
+	return linkage_each_name(&memory, &o, each, arg);
 }
 
-static int read_dynamic(const struct race_module *m, struct dynamic *out)
-{
-	uint64_t unnamed = 0;
-	Elf64_Dyn row;
+struct calls_search {
+	struct race_calls *out;
+	uint32_t seen;
+};
 
-	memset(out, 0, sizeof(*out));
-	for (uint64_t at = m->dynamic; race_copy(at, &row, sizeof(row)); at += sizeof(row)) {
-		switch (row.d_tag) {
-		case DT_NULL:
-			if (out->others.at)
-				skip_unnamed(&out->others, unnamed);
-			return out->symbols && out->names && out->name_bytes;
-		case DT_JMPREL:
-			out->linkage.at = address_of(m, row.d_un.d_ptr);
-			break;
-		case DT_PLTRELSZ:
-			out->linkage.bytes = row.d_un.d_val;
-			break;
-		case DT_RELA:
-			out->others.at = address_of(m, row.d_un.d_ptr);
-			break;
-		case DT_RELASZ:
-			out->others.bytes = row.d_un.d_val;
-			break;
-		case DT_RELACOUNT:
-			unnamed = row.d_un.d_val;
-			break;
-		case DT_SYMTAB:
-			out->symbols = address_of(m, row.d_un.d_ptr);
-			break;
-		case DT_STRTAB:
-			out->names = address_of(m, row.d_un.d_ptr);
-			break;
-		case DT_STRSZ:
-			out->name_bytes = row.d_un.d_val;
-			break;
-		}
-	}
+static int add_call(void *arg, uint64_t word, const char *name, unsigned int type)
+{
+	struct calls_search *s = arg;
+	const enum race_call kind = type == STT_OBJECT ? RACE_CALL_NONE : kind_of(name);
+
+	if (++s->seen > RELOCATIONS_MAX)
+		return -E2BIG;
+	if (kind && s->out->count == RACE_CALL_SLOTS)
+		race_count(RACE_LOST_TABLES);
+	if (!kind || s->out->count == RACE_CALL_SLOTS)
+		return 0;
+	s->out->rows[s->out->count].slot = word;
+	s->out->rows[s->out->count++].kind = kind;
 	return 0;
-}
-
-static void drop_slots(struct slots *slots)
-{
-	memory_unmap(slots->rows, slots->bytes);
-}
-
-/* An address that the loader finds by a name, and that calls may go through. */
-static int is_named(const Elf64_Rela *row)
-{
-	uint64_t type = ELF64_R_TYPE(row->r_info);
-
-	return ELF64_R_SYM(row->r_info) &&
-	       (type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT);
-}
-
-/*
- * Go through a table. The rows that are named are counted, copied if there is room for them, and
- * how many symbols there are is as many as they name: it is not stated. 0: the table cannot be
- * read.
- */
-static int read_table(const struct table *t, struct slots *out, uint64_t room)
-{
-	Elf64_Rela some[SOME];
-	uint64_t left = t->at ? t->bytes / sizeof(*some) : 0;
-
-	for (uint64_t at = t->at; left;) {
-		uint64_t n = left < SOME ? left : SOME;
-
-		if (!race_copy(at, some, n * sizeof(*some)))
-			return 0;
-		for (uint64_t i = 0; i < n; i++) {
-			if (!is_named(&some[i]))
-				continue;
-			if (out->count < room)
-				out->rows[out->count] = some[i];
-			out->count++;
-			if (ELF64_R_SYM(some[i].r_info) >= out->symbol_count)
-				out->symbol_count = ELF64_R_SYM(some[i].r_info) + 1;
-		}
-		at += n * sizeof(*some);
-		left -= n;
-	}
-	return 1;
-}
-
-static int read_tables(const struct dynamic *d, struct slots *out, uint64_t room)
-{
-	out->count = out->symbol_count = 0;
-	return read_table(&d->linkage, out, room) && read_table(&d->others, out, room);
-}
-
-/*
- * Room for what was counted. The program may write to its tables: then they do not fit, and are
- * lost.
- */
-static int copy_slots(const struct dynamic *d, struct slots *out)
-{
-	uint64_t row_bytes = out->count * sizeof(Elf64_Rela);
-	uint64_t symbol_bytes = out->symbol_count * sizeof(Elf64_Sym);
-	uint64_t count = out->count;
-	uint64_t symbol_count = out->symbol_count;
-
-	out->name_bytes = d->name_bytes;
-	out->bytes = row_bytes + symbol_bytes + d->name_bytes;
-	out->rows = memory_map(out->bytes);
-	if (memory_failed(out->rows))
-		return -ENOMEM;
-	out->symbols = (void *)((char *)out->rows + row_bytes);
-	out->names = (char *)out->symbols + symbol_bytes;
-	if (read_tables(d, out, count) && out->count == count &&
-	    out->symbol_count == symbol_count &&
-	    race_copy(d->symbols, out->symbols, symbol_bytes) &&
-	    race_copy(d->names, out->names, d->name_bytes)) {
-		out->names[d->name_bytes - 1] = '\0';
-		return 1;
-	}
-	drop_slots(out);
-	return -EFAULT;
-}
-
-/* 1: to be dropped. 0: the object calls none by name. -errno: it may call any. */
-static int read_slots(const struct race_module *module, struct slots *out)
-{
-	struct dynamic d;
-
-	if (!module->dynamic || !read_dynamic(module, &d))
-		return 0;
-	if (d.linkage.bytes > TABLE_BYTES_MAX || d.others.bytes > TABLE_BYTES_MAX ||
-	    d.name_bytes > NAMES_MAX)
-		return -E2BIG;
-	if (!read_tables(&d, out, 0))
-		return -EFAULT;
-	if (!out->count)
-		return 0;
-	if (out->count > RELOCATIONS_MAX || out->symbol_count > NAMES_MAX / sizeof(Elf64_Sym))
-		return -E2BIG;
-	return copy_slots(&d, out);
-}
-
-/* NULL: it is not one that calls go through. */
-static const char *name_of(const struct slots *slots, uint64_t i)
-{
-	const Elf64_Sym *symbol = &slots->symbols[ELF64_R_SYM(slots->rows[i].r_info)];
-
-	if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT || symbol->st_name >= slots->name_bytes)
-		return NULL;
-	return slots->names + symbol->st_name;
 }
 
 void race_calls_find(const struct race_module *module, struct race_calls *out)
 {
-	struct slots slots;
+	struct calls_search search = { .out = out };
 
 	out->count = 0;
-	int err = read_slots(module, &slots);
-	if (err < 0)
+	if (each_name(module, add_call, &search) < 0)
 		race_count(RACE_LOST_TABLES);
-	if (err <= 0)
-		return;
-	for (uint64_t i = 0; i < slots.count; i++) {
-		const char *name = name_of(&slots, i);
-		enum race_call kind = name ? kind_of(name) : RACE_CALL_NONE;
+}
 
-		if (kind && out->count == RACE_CALL_SLOTS)
-			race_count(RACE_LOST_TABLES);
-		if (!kind || out->count == RACE_CALL_SLOTS)
-			continue;
-		out->rows[out->count].slot = module->bias + slots.rows[i].r_offset;
-		out->rows[out->count++].kind = kind;
-	}
-	drop_slots(&slots);
+struct imports_search {
+	uint64_t *out;
+	uint32_t count;
+	uint32_t max;
+};
+
+static int add_import(void *arg, uint64_t word, const char *name, unsigned int type)
+{
+	struct imports_search *s = arg;
+	const uint64_t address = type == STT_OBJECT ? 0 : (uintptr_t)dlsym(RTLD_DEFAULT, name);
+
+	if (address)
+		s->out[s->count++] = address;
+	return s->count == s->max;
 }
 
 uint32_t race_imports_find(const struct race_module *module, uint64_t *out, uint32_t max)
 {
-	struct slots slots;
-	uint32_t n = 0;
+	struct imports_search search = { out, 0, max };
 
-	if (read_slots(module, &slots) <= 0)
-		return 0;
-	for (uint64_t i = 0; i < slots.count && n < max; i++) {
-		const char *name = name_of(&slots, i);
-		uint64_t address = name ? (uintptr_t)dlsym(RTLD_DEFAULT, name) : 0;
-
-		if (address)
-			out[n++] = address;
-	}
-	drop_slots(&slots);
-	return n;
+	each_name(module, add_import, &search);
+	return search.count;
 }
 
 /*

@@ -79,30 +79,12 @@ static int returns_copy(void *arg, uint64_t address, void *to, size_t n)
 	return 1;
 }
 
-static void take_header(struct linkage_object *o, const ElfW(Phdr) * ph)
-{
-	uint64_t from = o->bias + ph->p_vaddr;
-
-	if (ph->p_type == PT_DYNAMIC)
-		o->dynamic = from;
-	if (ph->p_type != PT_LOAD)
-		return;
-	if (!o->end || from < o->start)
-		o->start = from;
-	if (from + ph->p_memsz > o->end)
-		o->end = from + ph->p_memsz;
-	if (ph->p_flags & PF_X && ph->p_filesz > o->text_end - o->text_start) {
-		o->text_start = from;
-		o->text_end = from + ph->p_filesz;
-	}
-}
-
 static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct linkage_object o = { .bias = info->dlpi_addr };
 
 	for (int i = 0; i < info->dlpi_phnum; i++)
-		take_header(&o, &info->dlpi_phdr[i]);
+		linkage_header(&o, &info->dlpi_phdr[i]);
 	linkage_add(arg, &o);
 	return 0;
 }
