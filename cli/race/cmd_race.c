@@ -17,10 +17,12 @@
 #include "cli/race/race_focus.h"
 #include "cli/race/race_hang.h"
 #include "cli/race/race_launch.h"
+#include "cli/race/race_length.h"
 #include "cli/race/race_policy.h"
 #include "cli/race/race_provoked.h"
 #include "cli/race/race_replay.h"
 #include "cli/race/race_settings.h"
+#include "cli/race/race_undisturbed.h"
 #include "cli/race/race_vary.h"
 #include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
@@ -78,8 +80,12 @@ struct race_cli {
 	uint64_t run_ns; /* when this run began */
 	struct race_hang hang;
 	struct race_provoked provoked;
+	struct race_undisturbed undisturbed;
+	struct race_length length;
 	uint64_t cut_ns; /* when this run got SIGTERM; 0: it did not */
+	bool is_hang;	 /* ... since it is considered hung */
 	uint64_t runs_cut;
+	uint64_t runs_hung;	 /* of those */
 	uint64_t rows_at;	 /* processes that had begun when rows were given back */
 	struct race_totals gone; /* of processes whose rows were reused */
 	bool is_ended;		 /* by a signal to trapline */
@@ -230,31 +236,39 @@ static bool sweep_continues(struct race_cli *c)
 }
 
 /*
- * When no new run starts any more, a run is considered hung after twice the time of any before it.
+ * When no new run starts any more, a run is ended after twice the time of any before it. Its stalls
+ * may make it slow, so it does not count as a hang.
  */
 static bool is_late(const struct race_cli *c, uint64_t now, uint64_t *given)
 {
 	uint64_t over = c->started_ns + c->set.time_ns;
 
 	*given = 2 * c->hang.longest_ns > GIVEN_NS ? 2 * c->hang.longest_ns : GIVEN_NS;
-	return c->set.for_ns && now > over && now - (c->run_ns > over ? c->run_ns : over) > *given;
+	return c->set.time_ns != UINT64_MAX && now > over &&
+	       now - (c->run_ns > over ? c->run_ns : over) > *given;
 }
 
-/* Its processes get SIGTERM, and later SIGKILL. */
+/* Its processes get SIGTERM, and later SIGKILL. The first run of each kind gets a note. */
 static void cut_run(struct race_cli *c, uint64_t now, const char *why)
 {
+	uint64_t before = c->is_hang ? c->runs_hung : c->runs_cut - c->runs_hung;
+
 	c->cut_ns = now;
 	output_clear_status(&c->terminal);
-	if (!c->runs_cut++)
+	if (!before)
 		cli_note(COMMAND,
-			 "run %" PRIu64 " is considered hung, %s: its processes get SIGTERM, and "
-			 "SIGKILL %.0f s later",
-			 c->runs + 1, why, (double)KILL_AFTER_NS / 1e9);
+			 "run %" PRIu64 " is %s, %s: its processes get SIGTERM, and SIGKILL %.0f s "
+			 "later",
+			 c->runs + 1, c->is_hang ? "considered hung" : "ended", why,
+			 (double)KILL_AFTER_NS / 1e9);
+	c->runs_cut++;
+	c->runs_hung += c->is_hang;
 	race_others_signal(&c->run, SIGTERM);
 	kill(c->run.pid, SIGTERM);
 }
 
-static void end_if_hung(struct race_cli *c)
+/* A replay is for its stalls alone: it is not ended before its time. */
+static void end_if_due(struct race_cli *c)
 {
 	uint64_t now = clock_now_ns();
 	char why[100] = "";
@@ -268,10 +282,14 @@ static void end_if_hung(struct race_cli *c)
 	if (c->cut_ns || !c->set.sweep || c->is_ended)
 		return;
 	enum race_hang_why hung = race_hang_look(&c->hang, c->run.region, c->run.pid, now);
+	c->is_hang = hung != RACE_HANG_NOT;
 	if (hung)
 		snprintf(why, sizeof(why), "since %s", race_hang_text(hung));
 	else if (is_late(c, now, &given))
-		snprintf(why, sizeof(why), "%.0f s after --for", (double)given / 1e9);
+		snprintf(why, sizeof(why), "%.0f s after %s", (double)given / 1e9,
+			 c->set.for_ns ? "--for" : "the last new run was due");
+	else if (!c->set.replay && race_length_is_over(&c->length, c->run.region, now))
+		snprintf(why, sizeof(why), "since it has reached no new site for long");
 	if (*why)
 		cut_run(c, now, why);
 }
@@ -297,8 +315,8 @@ static void note_end(struct race_cli *c, int status)
 {
 	struct race_run_end end = {
 		.run = c->run.region->run,
-		.status = status,
-		.is_hang = c->cut_ns != 0,
+		.status = c->cut_ns ? 0 : status,
+		.is_hang = c->is_hang,
 		.ended_ns = c->cut_ns ? c->cut_ns : clock_now_ns(),
 		.varied = c->vary.now,
 	};
@@ -310,7 +328,7 @@ static void note_end(struct race_cli *c, int status)
 	if (c->set.replay)
 		race_replay_ended(&c->replay, c->provoked.last, c->runs);
 	else if (is_due)
-		race_provoked_compare(&c->provoked, c->run.region, c->set.command,
+		race_provoked_compare(&c->provoked, &c->undisturbed, c->run.region, c->set.command,
 				      longest > COMPARED_NS ? longest : COMPARED_NS);
 }
 
@@ -323,14 +341,16 @@ static int race_wait_for_end(struct race_cli *c)
 
 	c->run_ns = clock_now_ns();
 	c->cut_ns = 0;
+	c->is_hang = false;
 	race_hang_begin(&c->hang, c->run_ns);
+	race_length_begin(&c->length, c->run_ns);
 	for (uint64_t n = 0; !is_over && !c->is_left; n++) {
 		c->is_ended |= watchdog_forward(c->run.pid) != 0;
 		is_over = waitpid(c->run.pid, &status, WNOHANG) == c->run.pid;
 		c->is_left = !is_over && !c->set.sweep && c->set.for_ns &&
 			     clock_now_ns() - c->started_ns >= c->set.for_ns; /* it runs once */
 		if (!is_over && !c->is_left)
-			end_if_hung(c);
+			end_if_due(c);
 		race_pace(&c->set, &c->run);
 		read_records(c, READ_FOR_NS);
 		tell(c, false);
@@ -344,15 +364,15 @@ static int race_wait_for_end(struct race_cli *c)
 		close(pidfd);
 	c->runs++;
 	uint64_t took = clock_now_ns() - c->run_ns;
-	race_hang_ran(&c->hang, took, c->cut_ns != 0);
+	race_hang_ran(&c->hang, took, c->is_hang);
 	note_end(c, status);
-	if (c->cut_ns) {
+	if (c->cut_ns)
 		kill_left_behind(c);
+	if (c->is_hang)
 		return 0;
-	}
 	race_focus_ran(focus_of(c), took);
 	race_vary_ran(&c->vary, took);
-	return status;
+	return c->cut_ns ? 0 : status;
 }
 
 /* Until the process or the search ends. The process continues after the search. */
@@ -390,15 +410,35 @@ static int attach_race(struct race_cli *c)
 	return race_attach_start(&c->set, &c->run);
 }
 
+/* How long does the program take by itself? */
+static void learn_natural_run(struct race_cli *c)
+{
+	uint64_t limit_ns = race_length_undisturbed_ns(&c->length);
+	struct race_undisturbed_end end;
+
+	if (c->set.replay || c->undisturbed.ended || c->undisturbed.cut ||
+	    !race_undisturbed_run(&c->undisturbed, c->run.region, c->set.command, limit_ns, &end))
+		return;
+	race_length_learn(&c->length, c->undisturbed.longest_ns);
+	if (end.is_cut)
+		cli_note(
+			COMMAND,
+			"the program does not end by itself within %.1f s: its runs are ended once "
+			"the sites that they reach were stalled; a longer --for waits longer",
+			(double)limit_ns / 1e9);
+}
+
 static void run(struct race_cli *c)
 {
 	struct timespec pause = { 0, LOOK_EVERY_NS };
 
+	c->length.time_ns = c->set.time_ns;
 	if (c->set.pid)
 		wait_attached(c);
 	else
 		c->status = race_wait_for_end(c);
 	while (sweep_continues(c)) {
+		learn_natural_run(c);
 		race_vary_choose(&c->vary);
 		if (!c->set.replay)
 			race_focus_choose(focus_of(c), c->run.region);
@@ -475,6 +515,7 @@ static void race_sum_up(struct race_cli *c, struct race_totals *t)
 	t->unlisted = c->unlisted;
 	t->runs = c->runs;
 	t->runs_cut = c->runs_cut;
+	t->runs_hung = c->runs_hung;
 	t->is_varied = c->vary.count != 0;
 	t->failures = race_provoked_count(&c->provoked);
 	t->wall_ns = clock_now_ns() - c->started_ns;

@@ -2,26 +2,15 @@
 /* race_provoked.c - see race_provoked.h. */
 #include "cli/race/race_provoked.h"
 
-#include "base/clock.h"
-#include "cli/launch/inherited.h"
 #include "cli/message.h"
-#include "cli/race/race_hang.h"
-#include "cli/watchdog.h"
 #include "report/plural.h"
 
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define COMMAND "race"
 #define UNDISTURBED_RUNS 3u
-#define LOOK_MS 20
 #define RIGHT_AFTER_NS 20000000u /* a death, after the end of a stall */
 
 static struct race_failure *find(struct race_provoked *p, const char *outcome)
@@ -66,57 +55,24 @@ bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 	return !p->all.undisturbed_runs && failure->stalls;
 }
 
-/* False: the user wants to end. */
-static bool wait_undisturbed(pid_t pid, const struct race_region *region, uint64_t longest_ns,
-			     int *status, bool *is_hang)
+void race_provoked_compare(struct race_provoked *p, struct race_undisturbed *u,
+			   const struct race_region *region, char *const *command,
+			   uint64_t longest_ns)
 {
-	uint64_t now = clock_now_ns();
-	uint64_t until = now + longest_ns;
-	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct race_hang hang = { .runs = 0 }; /* whose threads wait for each other */
-	bool is_asked = false;
-
-	*is_hang = false;
-	race_hang_begin(&hang, now);
-	while (waitpid(pid, status, WNOHANG) != pid) {
-		struct pollfd end = { .fd = pidfd, .events = POLLIN };
-
-		is_asked |= watchdog_forward(pid) != 0;
-		now = clock_now_ns();
-		if (now > until || race_hang_look(&hang, region, pid, now)) {
-			*is_hang = true;
-			race_hang_kill_tree(pid);
-		}
-		poll(&end, 1, LOOK_MS);
-	}
-	if (pidfd >= 0)
-		close(pidfd);
-	return !is_asked;
-}
-
-static bool prepare_nothing(void *arg)
-{
-	return true;
-}
-
-void race_provoked_compare(struct race_provoked *p, const struct race_region *region,
-			   char *const *command, uint64_t longest_ns)
-{
+	struct race_undisturbed_end end;
 	char outcome[40];
-	bool is_hang;
-	int status;
-	pid_t pid;
 
 	cli_note(COMMAND, "%s in run %" PRIu64 ": up to %u runs without stalls follow, to compare",
 		 p->last, p->all.runs, UNDISTURBED_RUNS);
 	for (uint32_t i = 0; i < UNDISTURBED_RUNS; i++) {
-		if (inherited_start(COMMAND, command, prepare_nothing, NULL, &pid) ||
-		    !wait_undisturbed(pid, region, longest_ns, &status, &is_hang))
+		if (!race_undisturbed_run(u, region, command, longest_ns, &end))
 			return;
 		p->all.undisturbed_runs++;
+		bool is_hang = end.is_hang || end.is_cut;
 		struct race_failure *failure =
-			race_outcome(status, is_hang, outcome, sizeof(outcome)) ? find(p, outcome) :
-										  NULL;
+			race_outcome(end.status, is_hang, outcome, sizeof(outcome)) ?
+				find(p, outcome) :
+				NULL;
 		if (failure)
 			failure->undisturbed++;
 		if (!strcmp(outcome, p->last))

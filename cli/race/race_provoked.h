@@ -7,6 +7,7 @@
 #ifndef RACE_PROVOKED_H
 #define RACE_PROVOKED_H
 
+#include "cli/race/race_undisturbed.h"
 #include "report/race/race_failure.h"
 
 #include <stdbool.h>
@@ -32,8 +33,9 @@ struct race_run_end {
 bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 			const struct race_region *region, const struct race_run_end *end);
 /* Runs the command without stalls. A run is a hang after longest_ns at the latest. */
-void race_provoked_compare(struct race_provoked *p, const struct race_region *region,
-			   char *const *command, uint64_t longest_ns);
+void race_provoked_compare(struct race_provoked *p, struct race_undisturbed *u,
+			   const struct race_region *region, char *const *command,
+			   uint64_t longest_ns);
 /* Outcomes that no undisturbed run had, and that are new. */
 size_t race_provoked_count(const struct race_provoked *p);
 /*

@@ -270,6 +270,7 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "stalls", run_json_count(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", run_json_count(t->runs));
 	json_object_set_new(j, "runs_cut", run_json_count(t->runs_cut));
+	json_object_set_new(j, "runs_hung", run_json_count(t->runs_hung));
 	json_object_set_new(j, "failures", run_json_count(t->failures));
 	json_object_set_new(j, "sites_covered",
 			    run_json_count(t->is_sweep ? t->coverage.held : t->sites));

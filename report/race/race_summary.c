@@ -425,17 +425,22 @@ static void print_over_budget(const struct race_totals *t, FILE *f)
 			hits, plural(hits));
 }
 
+static void print_cut(uint64_t runs, const char *why, FILE *f)
+{
+	if (runs)
+		fprintf(f,
+			"%" PRIu64 " run%s %sended by a signal; %s races count, %s exit status "
+			"does not\n",
+			runs, runs == 1 ? " was" : "s were", why, runs == 1 ? "its" : "their",
+			runs == 1 ? "its" : "their");
+}
+
 static void print_exceptions(const struct race_totals *t, FILE *f)
 {
 	const uint64_t *c = t->counters;
 
-	if (t->runs_cut)
-		fprintf(f,
-			"%" PRIu64
-			" run%s considered hung and ended by a signal; %s races count, %s "
-			"exit status does not\n",
-			t->runs_cut, t->runs_cut == 1 ? " was" : "s were",
-			t->runs_cut == 1 ? "its" : "their", t->runs_cut == 1 ? "its" : "their");
+	print_cut(t->runs_hung, "considered hung and ", f);
+	print_cut(t->runs_cut - t->runs_hung, "", f);
 	if (t->sites_lost)
 		fprintf(f, "%" PRIu64 " site%s not searched (table full)\n", t->sites_lost,
 			t->sites_lost == 1 ? " was" : "s were");

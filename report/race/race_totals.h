@@ -40,7 +40,8 @@ struct race_totals {
 	uint64_t torn;
 	uint64_t unlisted; /* records: too many to be read in time or to be kept */
 	uint64_t runs;
-	uint64_t runs_cut;   /* of a sweep: considered hung, and ended */
+	uint64_t runs_cut;   /* of a sweep: ended by a signal of trapline */
+	uint64_t runs_hung;  /* of those, considered hung */
 	uint64_t failures;   /* of a sweep: ways to fail that no run without stalls had */
 	const char *stopped; /* why no thread ran, where that is known; NULL */
 	uint64_t wall_ns;

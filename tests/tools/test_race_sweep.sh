@@ -148,7 +148,7 @@ timeout 20 "$trapline" race --sweep --for x -- true >"$tmp/out" 2>"$tmp/err"
 ok "a time that is not one" $?
 # A run that hangs on is cut off, with what it has started; others are not.
 race --sweep --for 0.5 -- sh -c "trap '' TERM; sleep 300.0417 & sleep 300.0417; sleep 301.0417"
-[ $? = 0 ] && holds '.[-1].runs == 1 and .[-1].runs_cut == 1' && grep -q 'run 1 is considered hung, [0-9]* s after --for: its processes get SIGTERM' "$tmp/err"
+[ $? = 0 ] && holds '.[-1].runs == 1 and .[-1].runs_cut == 1' && grep -q 'run 1 is ended, [0-9]* s after --for: its processes get SIGTERM' "$tmp/err"
 ok "a run that hangs on is cut off, and that is told" $?
 ! pgrep -x -f 'sleep 30[01]\.0417' >/dev/null
 ok "nothing of it runs on" $?

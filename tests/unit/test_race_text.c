@@ -341,7 +341,7 @@ static void what_was_lost_or_skipped_is_always_said(void **state)
 	       "lost: 7 table rows\n");
 	t = all_well();
 	t.cpus_changed = true;
-	t.runs_cut = 1;
+	t.runs_cut = t.runs_hung = 1;
 	t.sites_lost = 1;
 	t.counters[RACE_STALLS_NO_ROOM] = 1;
 	t.counters[RACE_HEAP_LOST_STACKS] = 4;

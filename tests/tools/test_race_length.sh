@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_length.sh TRAPLINE VICTIMS - a sweep of a program that does not end by itself ends, and has many
+# runs; a program that ends is not cut off. TAP.
+
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/race_lib.sh"
+
+ended='.[-1] | .type == "summary" and .runs > 1 and .runs_cut == .runs and .runs_hung == 0 and
+	.failures == 0'
+
+race --sweep -- "$victims/race_length" endless
+[ $? = 0 ] && holds "$ended" && holds 'any(.[]; .type == "race")'
+ok "without --for a sweep of an endless program ends, after several runs" $?
+grep -q ' the program does not end by itself within ' "$tmp/err"
+ok "and it is told that the program does not end" $?
+race --sweep --for 1 -- "$victims/race_length" endless
+[ $? = 0 ] && holds '.[-1] | .runs_cut > 0 and .runs_hung == 0'
+ok "with --for too" $?
+race --sweep --until-covered 5 -- "$victims/race_length" endless
+[ $? = 0 ] && holds "$ended"
+ok "with --until-covered too" $?
+for seconds in 5 10 20; do
+	race --sweep --for $seconds -- "$victims/race_length" endless_once
+	holds 'any(.[]; .type == "race")' && break
+done
+holds 'any(.[]; .type == "race")'
+ok "a race at the beginning of an endless program is found" $?
+race --sweep --for 5 -- "$victims/race_length" endless_right
+[ $? = 0 ] && holds "$ended" && holds 'all(.[]; .type != "race")'
+ok "nothing is reported of an endless program that is right" $?
+
+race --sweep --for 10 -- "$victims/race_length" ends
+[ $? = 0 ] && holds '.[-1] | .runs_cut <= 1 and .runs_hung == 0 and .runs > 2'
+ok "a program that ends by itself is not cut off once it is known how long it takes" $?
+holds '.[-1] | .runs - .runs_cut > 1' && [ "$(grep -c '^the end$' "$tmp/out")" -gt 1 ]
+ok "its runs come to their end" $?
+finished
