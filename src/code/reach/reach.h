@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "code/insn/insn.h"
+#include "code/reach/jump_table.h"
 
 #define REACH_BYTES_MAX (256u << 10) /* of a function */
 #define REACH_STACK 1024u
@@ -51,12 +52,6 @@ struct reach_step {
 	int64_t target;
 };
 
-struct reach_past {
-	uint64_t pc;
-	const uint8_t *code;
-	struct insn insn;
-};
-
 struct reach {
 	const uint8_t *code; /* of the function */
 	uint64_t start;
@@ -68,7 +63,7 @@ struct reach {
 	uint32_t stack[REACH_STACK];
 	uint32_t jumps[REACH_JUMPS]; /* indirect ones to be inspected */
 	struct reach_step steps[REACH_RUN];
-	struct reach_past past[REACH_PAST];
+	struct jump_past past[REACH_PAST];
 	/* A bit for each byte of the function: */
 	uint8_t first[REACH_BYTES_MAX / 8];  /* an instruction that is reached begins */
 	uint8_t rest[REACH_BYTES_MAX / 8];   /* another byte of one */

@@ -7,11 +7,6 @@
 
 #include "code/reach/reach.h"
 
-/*
- * How many values the register index can have at past[row - 1], by the comparison or mask before
- * that. past has the instructions before a jump, the last one first. 0: not known.
- */
-uint32_t reach_bound(const struct reach_past *past, uint32_t n, uint8_t index, uint32_t row);
 /* The targets of the indirect jump at `at`, which is reached, become roots. 0: not known. */
 int reach_table(struct reach *r, uint32_t at);
 
