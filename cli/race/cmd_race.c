@@ -14,6 +14,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/race/race_attach.h"
+#include "cli/race/race_blind.h"
 #include "cli/race/race_focus.h"
 #include "cli/race/race_hang.h"
 #include "cli/race/race_launch.h"
@@ -27,7 +28,6 @@
 #include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/watchdog.h"
-#include "record/race_words.h"
 #include "report/race/race_group.h"
 #include "report/race/race_totals.h"
 #include "report/safe/target_file.h"
@@ -54,6 +54,7 @@
 /* A run without stalls is a hang after so much, or so many times the longest run. */
 #define COMPARED_NS 5000000000u
 #define COMPARED_RUNS 10u
+#define CATCH_UP_PART 4u
 #define STILL_RUNS 3u /* without a new site: then no other will be reached */
 
 struct race_cli {
@@ -77,7 +78,8 @@ struct race_cli {
 	struct race_vary vary;
 	/* For each value of the first variable: which sites matter in a run depends on it. */
 	struct race_focus focus[RACE_VALUES_MAX];
-	uint64_t run_ns; /* when this run began */
+	uint64_t run_ns;     /* when this run began */
+	uint64_t stalled_ns; /* that all runs with stalls took */
 	struct race_hang hang;
 	struct race_provoked provoked;
 	struct race_undisturbed undisturbed;
@@ -310,7 +312,7 @@ static void wait_for_look(int pidfd, uint64_t looks)
 	search_pause(pidfd, looks < LOOKS_AT_FIRST ? LOOK_EVERY_NS : LOOK_LATER_NS);
 }
 
-/* How the run ended, and, after the first failure, how runs without stalls do. */
+/* How the run ended. */
 static void note_end(struct race_cli *c, int status)
 {
 	struct race_run_end end = {
@@ -320,16 +322,12 @@ static void note_end(struct race_cli *c, int status)
 		.ended_ns = c->cut_ns ? c->cut_ns : clock_now_ns(),
 		.varied = c->vary.now,
 	};
-	uint64_t longest = COMPARED_RUNS * c->hang.longest_ns;
 
 	if (!c->set.sweep || c->is_ended)
 		return;
-	bool is_due = race_provoked_note(&c->provoked, c->report, c->run.region, &end);
+	race_provoked_note(&c->provoked, c->report, c->run.region, &end);
 	if (c->set.replay)
 		race_replay_ended(&c->replay, c->provoked.last, c->runs);
-	else if (is_due)
-		race_provoked_compare(&c->provoked, &c->undisturbed, c->run.region, c->set.command,
-				      longest > COMPARED_NS ? longest : COMPARED_NS);
 }
 
 /* Until the program ends, or until the time is over: then is_left is set. */
@@ -364,6 +362,7 @@ static int race_wait_for_end(struct race_cli *c)
 		close(pidfd);
 	c->runs++;
 	uint64_t took = clock_now_ns() - c->run_ns;
+	c->stalled_ns += took;
 	race_hang_ran(&c->hang, took, c->is_hang);
 	note_end(c, status);
 	if (c->cut_ns)
@@ -410,22 +409,55 @@ static int attach_race(struct race_cli *c)
 	return race_attach_start(&c->set, &c->run);
 }
 
-/* How long does the program take by itself? */
-static void learn_natural_run(struct race_cli *c)
+/* The first one shows how long the program takes by itself. */
+static void learn_natural_run(struct race_cli *c, uint64_t limit_ns, bool is_cut)
 {
-	uint64_t limit_ns = race_length_undisturbed_ns(&c->length);
-	struct race_undisturbed_end end;
-
-	if (c->set.replay || c->undisturbed.ended || c->undisturbed.cut ||
-	    !race_undisturbed_run(&c->undisturbed, c->run.region, c->set.command, limit_ns, &end))
-		return;
 	race_length_learn(&c->length, c->undisturbed.longest_ns);
-	if (end.is_cut)
+	if (is_cut)
 		cli_note(
 			COMMAND,
 			"the program does not end by itself within %.1f s: its runs are ended once "
 			"the sites that they reach were stalled; a longer --for waits longer",
 			(double)limit_ns / 1e9);
+}
+
+/* For how long: an endless program, as long as with stalls; others by what is known of them. */
+static uint64_t undisturbed_limit_ns(const struct race_cli *c)
+{
+	uint64_t longest = COMPARED_RUNS * c->undisturbed.longest_ns;
+
+	if (!c->undisturbed.ended && !c->undisturbed.cut)
+		return race_length_undisturbed_ns(&c->length);
+	if (!longest)
+		return c->hang.longest_ns;
+	return longest > COMPARED_NS ? longest : COMPARED_NS;
+}
+
+/* Some runs are without stalls: how long the program takes, and how it fails by itself. */
+static void run_undisturbed(struct race_cli *c)
+{
+	bool is_first = !c->undisturbed.ended && !c->undisturbed.cut;
+	uint64_t limit_ns = undisturbed_limit_ns(c);
+	struct race_undisturbed_end end;
+
+	if (c->set.replay || !c->set.sweep ||
+	    !race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns) ||
+	    !race_undisturbed_run(&c->undisturbed, c->run.region, c->set.command, limit_ns, &end))
+		return;
+	race_provoked_undisturbed(&c->provoked, &end);
+	if (is_first)
+		learn_natural_run(c, limit_ns, end.is_cut);
+}
+
+/* As many runs without stalls as with them, for at most a part of the time that these took. */
+static void catch_up(struct race_cli *c)
+{
+	uint64_t until = clock_now_ns() + c->stalled_ns / CATCH_UP_PART;
+
+	while (!c->is_ended && clock_now_ns() < until && c->undisturbed.ended &&
+	       race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns) &&
+	       !c->undisturbed.is_over)
+		run_undisturbed(c);
 }
 
 static void run(struct race_cli *c)
@@ -438,9 +470,9 @@ static void run(struct race_cli *c)
 	else
 		c->status = race_wait_for_end(c);
 	while (sweep_continues(c)) {
-		learn_natural_run(c);
+		run_undisturbed(c);
 		race_vary_choose(&c->vary);
-		if (!c->set.replay)
+		if (!c->set.replay && !race_provoked_aim(&c->provoked, focus_of(c), c->run.region))
 			race_focus_choose(focus_of(c), c->run.region);
 		if (start_race_command(c) != CLI_OK)
 			break;
@@ -449,6 +481,7 @@ static void run(struct race_cli *c)
 		if (!c->status)
 			c->status = status;
 	}
+	catch_up(c);
 	output_clear_status(&c->terminal);
 	/* Records that another process is writing just now. */
 	if (race_others_search(&c->run))
@@ -459,39 +492,6 @@ static void run(struct race_cli *c)
 	c->unlisted += race_unread(c->run.region);
 	tell(c, true);
 	race_replay_is_seen(&c->replay, c->report, c->runs);
-}
-
-/* A sweep without traps stalls what the samples choose, and finds less. */
-static void race_say_refusal(const struct race_cli *c, const struct race_totals *t)
-{
-	const char *why = c->run.region->sites_why;
-
-	if (t->sites_refused)
-		cli_note(COMMAND,
-			 "cannot trap all sites in %llu of %llu processes: %.*s; there the samples "
-			 "choose what is stalled",
-			 (unsigned long long)t->sites_refused, (unsigned long long)t->processes,
-			 (int)strnlen(why, sizeof(c->run.region->sites_why)),
-			 *why ? why : "out of memory");
-}
-
-/* A search that could not run must not look like one that found no race. */
-static int say_blindness(const struct race_totals *t)
-{
-	if (!t->processes) {
-		cli_note(COMMAND,
-			 "nothing was searched: the agent was not loaded into any process (a "
-			 "static or setuid program, or one that clears its environment)");
-		return CLI_NO;
-	}
-	bool is_partly = t->error == -ECANCELED;
-	if (t->failed)
-		cli_note(COMMAND, "%llu of %llu processes %s: %s%s%s",
-			 (unsigned long long)t->failed, (unsigned long long)t->processes,
-			 is_partly ? "were searched only in part" : "were not searched",
-			 race_step_name(t->step), is_partly ? "" : ": ",
-			 is_partly ? "" : strerror(-t->error));
-	return t->failed == t->processes && !is_partly ? CLI_NO : CLI_OK;
 }
 
 static int exit_status(const struct race_cli *c)
@@ -548,8 +548,8 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		race_print_json(c->report, v, c->out.f);
 		count_written(c, 1);
 	}
-	c->blind = say_blindness(t);
-	race_say_refusal(c, t);
+	c->blind = race_say_blindness(t);
+	race_say_refusal(c->run.region, t);
 	if (c->set.is_sarif)
 		return;
 	(c->set.json ? race_provoked_json : race_provoked_text)(&c->provoked, c->report, c->out.f);

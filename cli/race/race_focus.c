@@ -68,6 +68,16 @@ void race_focus_ran(struct race_focus *focus, uint64_t took_ns)
 	*(focus->is_on ? &focus->focused_ns : &focus->other_ns) += took_ns;
 }
 
+void race_focus_on(struct race_focus *focus, struct race_region *region, const uint64_t *places,
+		   size_t count)
+{
+	focus->is_on = true;
+	__atomic_store_n(&region->is_noting, 0u, __ATOMIC_RELEASE);
+	for (size_t i = 0; i < count; i++)
+		region->focus[i] = places[i];
+	__atomic_store_n(&region->focus_count, count, __ATOMIC_RELEASE);
+}
+
 /* The processes of the last run have ended, or continue with what they have. */
 void race_focus_choose(struct race_focus *focus, struct race_region *region)
 {

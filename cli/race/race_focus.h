@@ -6,6 +6,7 @@
 #include "record/race_region.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct race_focus {
 	bool is_on; /* for some only */
@@ -17,6 +18,9 @@ struct race_focus {
 /* By chance, 0 to below - 1. */
 uint64_t race_draw(uint64_t below);
 void race_focus_choose(struct race_focus *focus, struct race_region *region);
+/* The next run is for these alone, at most RACE_FOCUS. */
+void race_focus_on(struct race_focus *focus, struct race_region *region, const uint64_t *places,
+		   size_t count);
 /* A run took so long. */
 void race_focus_ran(struct race_focus *focus, uint64_t took_ns);
 

@@ -10,7 +10,14 @@
 #include <string.h>
 
 #define COMMAND "race"
-#define UNDISTURBED_RUNS 3u
+/* So often in runs without stalls, a failure is the program's own. */
+#define OWN_FAILURES 4u
+#define SURE 2e-4 /* the probability of chance alone, below which no more runs are needed */
+/* Where no failure is in doubt: one run in so many, and this part of the time. */
+#define SELDOM 16u
+/* While one is in doubt, most runs with stalls are for the sites before it. */
+#define ALL_SITES_ONE_IN 4u
+#define AIMED_AT_FIRST 12u
 #define RIGHT_AFTER_NS 20000000u /* a death, after the end of a stall */
 
 static struct race_failure *find(struct race_provoked *p, const char *outcome)
@@ -27,16 +34,91 @@ static struct race_failure *find(struct race_provoked *p, const char *outcome)
 	return failure;
 }
 
-bool race_provoked_note(struct race_provoked *p, struct race_report *r,
+/* It may be provoked, and more runs would show that. Without a stall nothing provokes it. */
+static bool is_in_doubt(const struct race_provoked *p, const struct race_failure *failure)
+{
+	return failure->stalls && failure->undisturbed < OWN_FAILURES &&
+	       race_failure_chance(&p->all, failure) > SURE;
+}
+
+/* The failure in doubt that occurred least often: it needs runs most. NULL: none is. */
+static struct race_failure *find_doubt(struct race_provoked *p)
+{
+	struct race_failure *found = NULL;
+
+	for (size_t i = 0; i < p->all.count; i++) {
+		struct race_failure *failure = &p->all.rows[i];
+
+		if (is_in_doubt(p, failure) && (!found || failure->runs < found->runs))
+			found = failure;
+	}
+	return found;
+}
+
+bool race_provoked_is_due(struct race_provoked *p, const struct race_undisturbed *u,
+			  uint64_t stalled_ns)
+{
+	if (u->is_over)
+		return false;
+	if (find_doubt(p))
+		return p->all.undisturbed_runs < p->all.runs && u->total_ns <= stalled_ns;
+	return !p->all.undisturbed_runs || (p->all.undisturbed_runs < p->all.runs / SELDOM &&
+					    u->total_ns < stalled_ns / SELDOM);
+}
+
+/* Runs for these sites have shown nothing: another one provokes it, or none. */
+static bool is_missed(const struct race_failure *failure)
+{
+	return failure->aimed_runs >= AIMED_AT_FIRST && !failure->aimed;
+}
+
+bool race_provoked_aim(struct race_provoked *p, struct race_focus *focus,
+		       struct race_region *region)
+{
+	struct race_failure *failure = find_doubt(p);
+	uint64_t places[2];
+	size_t n = 0;
+
+	if (!failure || is_missed(failure) || p->all.runs % ALL_SITES_ONE_IN == 0 ||
+	    region->sites_refused)
+		return false;
+	for (unsigned int i = 0; i < failure->stalls; i++) {
+		const struct race_record *record = &failure->stall.record;
+		const struct race_side *side = i ? &record->second : &record->first;
+
+		/* That of a call into libc is another one. */
+		if (!(side->flags & RACE_BLOCK))
+			places[n++] = side->frames[0];
+	}
+	if (n)
+		race_focus_on(focus, region, places, n);
+	p->aim = n ? failure : NULL;
+	return n;
+}
+
+/* The run that ended was for the sites of one failure. */
+static void note_aimed(struct race_provoked *p)
+{
+	if (!p->aim)
+		return;
+	p->aim->aimed_runs++;
+	p->aim->aimed += !strcmp(p->aim->outcome, p->last);
+	p->aim = NULL;
+}
+
+void race_provoked_note(struct race_provoked *p, struct race_report *r,
 			const struct race_region *region, const struct race_run_end *end)
 {
+	bool has_failed = race_outcome(end->status, end->is_hang, p->last, sizeof(p->last));
+
 	p->all.runs++;
-	if (!race_outcome(end->status, end->is_hang, p->last, sizeof(p->last)))
-		return false;
+	note_aimed(p);
+	if (!has_failed)
+		return;
 	struct race_failure *failure = find(p, p->last);
 	if (!failure) {
 		p->uncounted++;
-		return false;
+		return;
 	}
 	if (!failure->runs++) {
 		failure->first_run = p->all.runs;
@@ -51,33 +133,18 @@ bool race_provoked_note(struct race_provoked *p, struct race_report *r,
 				 end->varied);
 		}
 	}
-	/* Without a stall there is nothing that could have provoked it. */
-	return !p->all.undisturbed_runs && failure->stalls;
 }
 
-void race_provoked_compare(struct race_provoked *p, struct race_undisturbed *u,
-			   const struct race_region *region, char *const *command,
-			   uint64_t longest_ns)
+void race_provoked_undisturbed(struct race_provoked *p, const struct race_undisturbed_end *end)
 {
-	struct race_undisturbed_end end;
 	char outcome[40];
 
-	cli_note(COMMAND, "%s in run %" PRIu64 ": up to %u runs without stalls follow, to compare",
-		 p->last, p->all.runs, UNDISTURBED_RUNS);
-	for (uint32_t i = 0; i < UNDISTURBED_RUNS; i++) {
-		if (!race_undisturbed_run(u, region, command, longest_ns, &end))
-			return;
-		p->all.undisturbed_runs++;
-		bool is_hang = end.is_hang || end.is_cut;
-		struct race_failure *failure =
-			race_outcome(end.status, is_hang, outcome, sizeof(outcome)) ?
-				find(p, outcome) :
-				NULL;
-		if (failure)
-			failure->undisturbed++;
-		if (!strcmp(outcome, p->last))
-			return; /* more runs show nothing else */
-	}
+	p->all.undisturbed_runs++;
+	if (!race_outcome(end->is_cut ? 0 : end->status, end->is_hang, outcome, sizeof(outcome)))
+		return;
+	struct race_failure *failure = find(p, outcome);
+	if (failure)
+		failure->undisturbed++;
 }
 
 size_t race_provoked_count(const struct race_provoked *p)
@@ -106,6 +173,17 @@ int race_provoked_status(const struct race_provoked *p, int status, bool is_writ
 	return is_any_known ? other : status;
 }
 
+/* Chance, or the program by itself, may be the cause. */
+static void print_own(const struct race_provoked *p, const struct race_failure *failure, FILE *f)
+{
+	fprintf(f,
+		"%s in %" PRIu64 " of %" PRIu64 " run%s with stalls, and in %" PRIu64 " of %" PRIu64
+		" without: not reported, as chance alone gives that with a probability of %.2g\n",
+		failure->outcome, failure->runs, p->all.runs, plural(p->all.runs),
+		failure->undisturbed, p->all.undisturbed_runs,
+		race_failure_chance(&p->all, failure));
+}
+
 void race_provoked_text(const struct race_provoked *p, struct race_report *r, FILE *f)
 {
 	for (size_t i = 0; i < p->all.count; i++) {
@@ -117,11 +195,7 @@ void race_provoked_text(const struct race_provoked *p, struct race_report *r, FI
 			fprintf(f, "%s in %" PRIu64 " run%s: in the baseline\n", failure->outcome,
 				failure->runs, plural(failure->runs));
 		else if (failure->runs && p->all.undisturbed_runs)
-			fprintf(f,
-				"%s in %" PRIu64 " run%s, and in %" PRIu64 " of %" PRIu64
-				" without stalls\n",
-				failure->outcome, failure->runs, plural(failure->runs),
-				failure->undisturbed, p->all.undisturbed_runs);
+			print_own(p, failure, f);
 	}
 	if (p->uncounted)
 		fprintf(f, "%" PRIu64 " run%s failed in other ways\n", p->uncounted,

@@ -2,11 +2,13 @@
 /*
  * race_provoked.h - how the runs of a sweep ended, beside runs without stalls.
  *
- * The first run that fails is followed by some without the agent: what these do too is not a find.
+ * Runs without the agent are drawn in turn with the others. A failure is a find if it is far more
+ * frequent with stalls than without.
  */
 #ifndef RACE_PROVOKED_H
 #define RACE_PROVOKED_H
 
+#include "cli/race/race_focus.h"
 #include "cli/race/race_undisturbed.h"
 #include "report/race/race_failure.h"
 
@@ -16,9 +18,10 @@
 
 struct race_provoked {
 	struct race_failures all;
-	const char *program; /* its name */
-	uint64_t uncounted;  /* runs whose outcome had no room */
-	char last[40];	     /* outcome of the last run; empty: success */
+	const char *program;	  /* its name */
+	uint64_t uncounted;	  /* runs whose outcome had no room */
+	struct race_failure *aim; /* the run in progress is for its sites; NULL: for none */
+	char last[40];		  /* outcome of the last run; empty: success */
 };
 
 struct race_run_end {
@@ -29,14 +32,21 @@ struct race_run_end {
 	const char *varied; /* as in struct race_view */
 };
 
-/* Counts a run of the sweep. True: race_provoked_compare() is due. */
-bool race_provoked_note(struct race_provoked *p, struct race_report *r,
+/* Counts a run of the sweep. */
+void race_provoked_note(struct race_provoked *p, struct race_report *r,
 			const struct race_region *region, const struct race_run_end *end);
-/* Runs the command without stalls. A run is a hang after longest_ns at the latest. */
-void race_provoked_compare(struct race_provoked *p, struct race_undisturbed *u,
-			   const struct race_region *region, char *const *command,
-			   uint64_t longest_ns);
-/* Outcomes that no undisturbed run had, and that are new. */
+/*
+ * Is a run without stalls due, beside runs with stalls that took stalled_ns? While a failure is in
+ * doubt there are as many of them, else few.
+ */
+bool race_provoked_is_due(struct race_provoked *p, const struct race_undisturbed *u,
+			  uint64_t stalled_ns);
+/* Counts a run without stalls. */
+void race_provoked_undisturbed(struct race_provoked *p, const struct race_undisturbed_end *end);
+/* True: a failure is in doubt, and the next run is for the sites that were stalled before it. */
+bool race_provoked_aim(struct race_provoked *p, struct race_focus *focus,
+		       struct race_region *region);
+/* Outcomes that stalls provoke, and that are new. */
 size_t race_provoked_count(const struct race_provoked *p);
 /*
  * status: of the first run that failed. If a failure is in the baseline, or becomes part of it,

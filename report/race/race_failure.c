@@ -5,6 +5,7 @@
 #include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
 #include "report/plural.h"
+#include "report/race/race_chance.h"
 #include "report/race/race_json.h"
 #include "report/run/run.h"
 
@@ -13,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+/* Hundreds of sweeps of programs that fail by themselves blame hardly one stall. */
+#define CHANCE_MAX 0.002
 
 bool race_outcome(int status, bool is_hang, char *text, size_t n)
 {
@@ -60,10 +64,27 @@ void race_failure_name(struct race_failure *failure, const char *program)
 	finding_fingerprint(hash, failure->known_as);
 }
 
-/* A program that fails so by itself shows nothing new. */
+/*
+ * The rate of all runs with stalls counts, or that of the runs for the sites before it, whichever
+ * shows more. These are two chances to be wrong.
+ */
+double race_failure_chance(const struct race_failures *all, const struct race_failure *failure)
+{
+	const struct race_rate without = { failure->undisturbed, all->undisturbed_runs };
+	double any = race_chance((struct race_rate){ failure->runs, all->runs }, without);
+	double aimed =
+		race_chance((struct race_rate){ failure->aimed, failure->aimed_runs }, without);
+	double least = any < aimed ? any : aimed;
+
+	if (!failure->aimed_runs)
+		return any;
+	return least < 0.5 ? 2 * least : 1;
+}
+
+/* A program that fails so by itself, as often or nearly so, shows nothing new. */
 bool race_failure_is_provoked(const struct race_failures *all, const struct race_failure *failure)
 {
-	return failure->runs && !failure->undisturbed && all->undisturbed_runs;
+	return failure->stalls && race_failure_chance(all, failure) < CHANCE_MAX;
 }
 
 bool race_failure_is_new(const struct race_failures *all, const struct race_failure *failure)
@@ -184,9 +205,11 @@ void race_failure_text(struct race_report *r, const struct race_failures *all,
 	fprintf(f, " of %" PRIu64 " without", all->undisturbed_runs);
 	if (failure->fingerprint[0])
 		fprintf(f, " [%s]", failure->fingerprint);
-	fputc('\n', f);
-	if (!failure->stalls)
-		fputs("  no thread was stalled in that run\n", f);
+	if (failure->aimed_runs)
+		fprintf(f, "\n  later runs for the sites below alone: %" PRIu64 " of %" PRIu64,
+			failure->aimed, failure->aimed_runs);
+	fprintf(f, "\n  chance alone gives such a difference with a probability of %.2g\n",
+		race_failure_chance(all, failure));
 	for (unsigned int i = 0; i < failure->stalls; i++)
 		print_stall(r, failure, i, f);
 	fputc('\n', f);
@@ -224,6 +247,9 @@ void race_failure_json(struct race_report *r, const struct race_failures *all,
 	json_object_set_new(j, "undisturbed_failed",
 			    json_integer((json_int_t)failure->undisturbed));
 	json_object_set_new(j, "undisturbed_runs", json_integer((json_int_t)all->undisturbed_runs));
+	json_object_set_new(j, "aimed_runs", json_integer((json_int_t)failure->aimed_runs));
+	json_object_set_new(j, "aimed_failed", json_integer((json_int_t)failure->aimed));
+	json_object_set_new(j, "chance", json_real(race_failure_chance(all, failure)));
 	json_object_set_new(j, "varied",
 			    failure->stalls ? race_json_varied(&failure->stall) : json_null());
 	run_jsonl_line(f, j);

@@ -23,7 +23,10 @@ struct race_failure {
 	uint64_t runs;	      /* that ended so, with stalls */
 	uint64_t first_run;   /* the first of them, counted from 1 */
 	uint64_t undisturbed; /* runs without stalls that ended so */
-	unsigned int stalls;  /* sides of `stall` that are filled: the last, the longest before */
+	/* Later runs for the sites of `stall` alone, and those of them that ended so too. */
+	uint64_t aimed_runs;
+	uint64_t aimed;
+	unsigned int stalls;	/* sides of `stall` that are filled: the last, the longest before */
 	uint64_t before_ns[2];	/* from the beginning of each to the end of the run */
 	uint64_t stalled_ns[2]; /* at most to the end of the run */
 	char fingerprint[20];	/* of the outcome and the stalls; empty: without a stall */
@@ -40,7 +43,9 @@ struct race_failures {
 	uint64_t undisturbed_runs;
 };
 
-/* No undisturbed run ended so. */
+/* The probability that chance alone gives so many failures to the runs with stalls. */
+double race_failure_chance(const struct race_failures *all, const struct race_failure *failure);
+/* It is so small that stalls provoke it. */
 bool race_failure_is_provoked(const struct race_failures *all, const struct race_failure *failure);
 /* The same, and the baseline does not have it. */
 bool race_failure_is_new(const struct race_failures *all, const struct race_failure *failure);

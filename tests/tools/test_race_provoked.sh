@@ -49,6 +49,19 @@ timeout -k 60 120 "$trapline" race --replay "$fingerprint" --input "$tmp/known.j
 	"$victims/race_provoked" hang >"$tmp/out" 2>"$tmp/err"
 grep -q "replay of $fingerprint: seen 1 time, in 1 of " "$tmp/err"
 ok "a replay shows the hang again" $?
+grep -q "\"aimed_failed\":[1-9]" "$tmp/known.json" && jq -e -s 'any(.[]; .type == "failure" and .chance < 0.002 and .runs >= 5 and
+	.undisturbed_runs >= 5 and .count > .undisturbed_failed)' "$tmp/known.json" >/dev/null
+ok "its rates with and without stalls are in the report, and differ by more than chance" $?
+blamed=0
+compared=0
+for _ in 1 2 3 4 5 6; do
+	timeout -k 60 120 "$trapline" race --sweep --for 2 --error-exitcode 9 -- "$victims/race_provoked" flaky \
+		>"$tmp/out" 2>"$tmp/err"
+	[ $? = 9 ] && blamed=$((blamed + 1))
+	grep -q '^exit status 1 in .* with stalls, and in [1-9].* without: not reported, ' "$tmp/err" && compared=$((compared + 1))
+done
+[ $blamed = 0 ] && [ $compared -gt 0 ]
+ok "a program that fails by itself in some runs is not blamed on a stall ($blamed of 6, $compared compared)" $?
 for mode in mended woken; do
 	race --sweep --for 1 -- "$victims/race_provoked" $mode
 	! holds "$failure"

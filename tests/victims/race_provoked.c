@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * race_provoked.c MODE - fails only if a thread is stalled at the wrong moment: `assertion`, `hang`.
- * `mended` does not, however threads are stalled; `broken` fails always; `woken` looks as if it hung.
+ * `mended` does not, however threads are stalled; `broken` fails always, `flaky` in one
+ * of seven runs, by itself; `woken` looks as if it hung.
  */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -95,6 +97,28 @@ static int be_woken(void)
 	return 0;
 }
 
+static void *count(void *arg)
+{
+	for (int i = 0; i < 100; i++) {
+		pthread_mutex_lock(&lock);
+		level_store();
+		pthread_mutex_unlock(&lock);
+	}
+	return arg;
+}
+
+/* No stall plays a part in how it ends. */
+static int be_flaky(void)
+{
+	unsigned char random = 0;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, count, NULL);
+	count(NULL);
+	pthread_join(thread, NULL);
+	return getrandom(&random, 1, 0) == 1 && random < 37;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -103,6 +127,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(mode, "broken"))
 		return 3;
+	if (!strcmp(mode, "flaky"))
+		return be_flaky();
 	if (!strcmp(mode, "woken"))
 		return be_woken();
 	is_mended = !strcmp(mode, "mended");

@@ -129,8 +129,8 @@ provoked() {
 			says 'failure: ' && break
 		done
 		case $mode in
-		assertion) says 'failure: killed by SIGABRT in ' && says ', and in none of 3 without [' ;;
-		hang) says 'failure: a hang in ' && says ', and in none of 3 without [' && says 'considered hung' ;;
+		assertion) says 'failure: killed by SIGABRT in ' && says ', and in none of ' ;;
+		hang) says 'failure: a hang in ' && says ', and in none of ' && says 'considered hung' ;;
 		esac
 		ok $? "$mode: a failure that stalls provoke is told"
 		says ' in race_provoked'
