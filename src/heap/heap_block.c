@@ -18,6 +18,7 @@
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
 #include "heap/heap_draw.h"
+#include "heap/heap_old.h"
 #include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
@@ -61,6 +62,12 @@ static struct gap gap_after(const struct heap_slot *s)
 	return (struct gap){ (unsigned char *)from, to - from };
 }
 
+/* Of a block that is old. */
+static struct gap page_behind(const struct heap_slot *s)
+{
+	return (struct gap){ (unsigned char *)s->base + s->room, HEAP_OLD_BYTES };
+}
+
 static unsigned char pattern_page[PAGE_BYTES];
 
 static void fill_gap(struct gap gap)
@@ -68,24 +75,27 @@ static void fill_gap(struct gap gap)
 	memset(gap.start, PATTERN, gap.bytes);
 }
 
-/* The bytes from the first to the last that changed; false: none did. */
-static bool find_damage(struct gap gap, uintptr_t *at, size_t *bytes)
+/* The bytes from the first to the last that changed from all being `was`; false: none did. */
+static bool find_change(struct gap gap, unsigned char was, uintptr_t *at, size_t *bytes)
 {
 	size_t first = 0;
 	size_t last = gap.bytes;
 
-	if (!memcmp(gap.start, pattern_page, gap.bytes))
-		return false;
-	while (first < gap.bytes && gap.start[first] == PATTERN)
+	while (first < gap.bytes && gap.start[first] == was)
 		first++;
-	/* Another thread put it right in between: as long as it writes there, it is one. */
 	if (first == gap.bytes)
 		return false;
-	while (gap.start[last - 1] == PATTERN)
+	/* Another thread may put it right in between. */
+	while (last > first + 1 && gap.start[last - 1] == was)
 		last--;
 	*at = (uintptr_t)gap.start + first;
 	*bytes = last - first;
 	return true;
+}
+
+static bool find_damage(struct gap gap, uintptr_t *at, size_t *bytes)
+{
+	return memcmp(gap.start, pattern_page, gap.bytes) && find_change(gap, PATTERN, at, bytes);
 }
 
 bool heap_is_damaged(const void *p, size_t bytes)
@@ -107,7 +117,9 @@ static void inspect(const struct heap_slot *slot)
 	if (!atomic_get(&slot->is_told_before) && find_damage(before, &error.address, &error.bytes))
 		heap_tell(&error);
 	error.kind = HEAP_OVERFLOW;
-	if (!atomic_get(&slot->is_told_behind) && find_damage(after, &error.address, &error.bytes))
+	if (!atomic_get(&slot->is_told_behind) &&
+	    (find_damage(after, &error.address, &error.bytes) ||
+	     (slot->is_old && find_change(page_behind(slot), 0, &error.address, &error.bytes))))
 		heap_tell(&error);
 }
 
@@ -142,6 +154,7 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 	slot->family = r->family;
 	slot->is_drawn = (nth & HEAP_DRAWN) != 0;
 	slot->is_told_before = slot->is_told_behind = 0;
+	slot->is_old = 0;
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
 
@@ -185,6 +198,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	atomic_set(&slot->state, (uint32_t)HEAP_SLOT_LIVE);
 	heap_pages_let_go(slot);
 	heap_watch_newest(slot);
+	heap_old_note(slot);
 	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
 	if (slot->is_drawn)
 		heap_draw_count();
@@ -304,6 +318,7 @@ static void inspect_at_end(struct heap_slot *slot)
 void heap_block_start(void)
 {
 	memset(pattern_page, PATTERN, sizeof(pattern_page));
+	heap_old_start();
 }
 
 void heap_end(void)
