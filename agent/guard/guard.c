@@ -37,38 +37,45 @@ bool guard_find_next(void)
 /* What is seldom is out of the way: these functions save fewer registers then. */
 #define SELDOM __attribute__((noinline, cold))
 
-static SELDOM void *malloc_sampled(size_t bytes, uint32_t nth, const uint64_t *frame)
+static SELDOM void *malloc_looked(size_t bytes, const uint64_t *frame)
 {
 	const struct heap_request request = { .bytes = bytes,
 					      .family = guard_family,
 					      .frame = frame };
-	void *p = nth ? heap_take_nth(&request, nth) : NULL;
+	void *p;
 
-	if (p)
-		return p;
-	return guard_find_next() ? next.malloc(bytes) : early_take(bytes);
+	if (!guard_find_next())
+		return early_take(bytes);
+	p = heap_take(&request);
+	return p ? p : next.malloc(bytes);
 }
 
+/* What passes without a look comes when the allocator is known. */
 GUARD(void *, malloc, (size_t bytes))
 {
-	uint32_t nth = heap_wants(GUARD_HERE);
+	if (heap_passes())
+		return next.malloc(bytes);
+	return malloc_looked(bytes, GUARD_HERE);
+}
 
-	if (__builtin_expect(nth || !counter_get(&next.is_complete), 0))
-		return malloc_sampled(bytes, nth, GUARD_HERE);
-	return next.malloc(bytes);
+static SELDOM void *calloc_looked(size_t n, size_t size, const uint64_t *frame)
+{
+	struct heap_request request = { .is_zeroed = true, .frame = frame };
+	void *p = NULL;
+
+	if (!guard_find_next())
+		return early_take_all(n, size);
+	/* The next one refuses what does not fit into a size_t. */
+	if (!__builtin_mul_overflow(n, size, &request.bytes))
+		p = heap_take(&request);
+	return p ? p : next.calloc(n, size);
 }
 
 GUARD(void *, calloc, (size_t n, size_t size))
 {
-	struct heap_request request = { .is_zeroed = true, .frame = GUARD_HERE };
-	void *p = NULL;
-
-	if (!__builtin_mul_overflow(n, size, &request.bytes))
-		p = heap_take(&request);
-	if (p)
-		return p;
-	/* The next one refuses what does not fit into a size_t. */
-	return guard_find_next() ? next.calloc(n, size) : early_take_all(n, size);
+	if (heap_passes())
+		return next.calloc(n, size);
+	return calloc_looked(n, size, GUARD_HERE);
 }
 
 static bool is_power_of_two(size_t n)
@@ -160,14 +167,23 @@ static SELDOM void free_otherwise(void *p, const uint64_t *frame)
 	errno = saved;
 }
 
-GUARD(void, free, (void *p))
+/* The block is of another arena, or it is wrong. */
+static __attribute__((noinline)) void free_elsewhere(void *p, const uint64_t *frame)
 {
-	if (__builtin_expect(heap_has(p) || early_has(p) || heap_may_be_wrong(p, GUARD_HERE) ||
+	if (__builtin_expect(heap_has(p) || early_has(p) || heap_may_be_wrong(p, frame) ||
 				     !counter_get(&next.is_complete),
 			     0))
-		free_otherwise(p, GUARD_HERE);
+		free_otherwise(p, frame);
 	else
 		next.free(p);
+}
+
+GUARD(void, free, (void *p))
+{
+	if (heap_is_plain(p))
+		next.free(p);
+	else if (p)
+		free_elsewhere(p, GUARD_HERE);
 }
 
 GUARD(size_t, malloc_usable_size, (void *p))
@@ -193,11 +209,11 @@ static size_t size_of(void *p)
 static void *move(void *p, size_t bytes, const uint64_t *frame)
 {
 	const struct heap_request request = { .bytes = bytes, .frame = frame };
-	size_t there = size_of(p);
 	void *to = heap_take(&request);
 
 	if (!to && !heap_has(p) && !early_has(p))
 		return next.realloc(p, bytes);
+	size_t there = size_of(p);
 	if (!to)
 		to = guard_find_next() ? next.malloc(bytes) : early_take(bytes);
 	if (!to)
@@ -216,10 +232,14 @@ GUARD(void *, realloc, (void *p, size_t bytes))
 
 	if (!p) {
 		const struct heap_request request = { .bytes = bytes, .frame = frame };
-		void *to = heap_take(&request);
+		void *to = guard_find_next() ? heap_take(&request) : NULL;
 
-		return to ? to : guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
+		if (to)
+			return to;
+		return guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
 	}
+	if (heap_is_plain(p) && bytes && heap_passes())
+		return next.realloc(p, bytes);
 	if (heap_has(p) && (!bytes || !heap_size(p))) {
 		/* The address is not of a block that is in use: an error, which is reported. */
 		heap_give(p, HEAP_OF_MALLOC, frame);

@@ -120,6 +120,7 @@ json_t *heap_summary_object(const struct heap_totals *t)
 			    run_json_count(c[HEAP_LOST_FULL] + c[HEAP_LOST_LARGE] +
 					   c[HEAP_LOST_MEMORY] + c[HEAP_LOST_RECORDS] + t->torn));
 	json_object_set_new(j, "cost_ns", run_json_count(c[HEAP_COST_NS]));
+	json_object_set_new(j, "cost_most_ns", run_json_count((uint64_t)heap_cost_most(t)));
 	json_object_set_new(j, "cpu_ns",
 			    c[HEAP_CPU_NS] ? run_json_count(c[HEAP_CPU_NS]) : json_null());
 	json_object_set_new(j, "wall_ns", run_json_count(t->wall_ns));

@@ -95,6 +95,7 @@ json_t *heap_summary_object(const struct heap_totals *t);
 /* heap_sarif.c: all errors, suppressed and known ones marked as such. 0 or -errno. */
 int heap_print_sarif(struct heap_report *r, const struct heap_totals *t,
 		     const struct sarif_run *run, bool has_baseline, FILE *f);
+double heap_cost_most(const struct heap_totals *t); /* ns */
 void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f);
 void heap_summary_json(const struct heap_totals *t, FILE *f);
 /* The names of the counters in JSON. */

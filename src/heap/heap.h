@@ -45,11 +45,14 @@ struct heap_request {
 };
 
 struct heap_thread {
-	uint32_t until;	   /* allocations until the next inspection */
+	uint32_t until;	   /* allocations before the next look */
 	uint32_t steps;	   /* between the looks before and after */
 	uint32_t most;	   /* steps: few at first, since a thread may live for few */
 	uint32_t unpaid;   /* allocations that were not counted yet */
-	uint32_t is_drawn; /* the next look is at a block to sample */
+	uint32_t asked;	   /* ... whose context was looked up */
+	uint32_t to_drawn; /* allocations until one that is drawn of all; 0: none is yet */
+	uint32_t awake;	   /* ... whose context is still looked up in this row */
+	uint32_t nap;	   /* ... until the next row */
 	uint32_t busy;	   /* in one of Trapline: what is allocated from there is not sampled */
 	int32_t tid;	   /* 0: not known yet */
 	uint64_t random;   /* heap_draw.c; 0: not begun */
@@ -66,6 +69,11 @@ struct heap_range {
 extern struct heap_range heap_range;
 /* The program's own code and data, where no block is. */
 extern struct heap_range heap_data;
+/*
+ * Behind it, where the kernel puts what brk(2) asks for: no stack, no data, nothing of Trapline.
+ * Most blocks of most programs are there. bytes 0: it is not known.
+ */
+extern struct heap_range heap_plain;
 extern struct heap_region *heap_region;
 extern int32_t heap_pid;      /* of the process that samples */
 extern uint32_t heap_is_over; /* heap_stop() was called */
@@ -107,9 +115,21 @@ bool heap_is_damaged(const void *p, size_t bytes);
 
 /*
  * Is a block sampled that is allocated here? 0: the allocator shall give it; else how many of its
- * context have been, or HEAP_DRAWN. It is what each allocation pays.
+ * context have been, or HEAP_DRAWN. It is what each allocation pays: most pass without a look.
  */
-uint32_t heap_wants(const uint64_t *frame);
+uint32_t heap_look(const uint64_t *frame);
+/* true: this one passes without a look. */
+static inline bool heap_passes(void)
+{
+	if (__builtin_expect(!heap_self.until, 0))
+		return false;
+	heap_self.until--;
+	return true;
+}
+static inline uint32_t heap_wants(const uint64_t *frame)
+{
+	return heap_passes() ? 0 : heap_look(frame);
+}
 /* A block with guards, the nth sample of its context; NULL: the allocator shall give it. */
 void *heap_take_nth(const struct heap_request *request, uint32_t nth);
 /* Both. */
@@ -127,6 +147,13 @@ bool heap_is_wrong(void *p, const uint64_t *frame);
 
 #define HEAP_STACK_BYTES ((uintptr_t)64 << 20) /* no stack is larger, for these two */
 #define HEAP_LEAST_ALIGNMENT 8u		       /* of what any allocator gives */
+
+/* free(p) is for the allocator for certain. */
+static inline bool heap_is_plain(const void *p)
+{
+	return (uintptr_t)p - heap_plain.start < heap_plain.bytes &&
+	       ((uintptr_t)p & (HEAP_LEAST_ALIGNMENT - 1)) == 0;
+}
 
 static inline bool heap_may_be_wrong(const void *p, const uint64_t *frame)
 {

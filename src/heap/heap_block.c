@@ -62,7 +62,7 @@ static struct gap gap_after(const struct heap_slot *s)
 	return (struct gap){ (unsigned char *)from, to - from };
 }
 
-/* Of a block that is old. */
+/* The block is old. */
 static struct gap page_behind(const struct heap_slot *s)
 {
 	return (struct gap){ (unsigned char *)s->base + s->room, HEAP_OLD_BYTES };

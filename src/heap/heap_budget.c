@@ -26,15 +26,24 @@
 #define LEAST_PARTS_OF_ALL 2u /* and for all blocks alike */
 #define ALLOWED_PROCESSES 10u
 #define ALLOWANCE_PARTS 10u /* of it for each further one */
-/* Measured: what a pair of malloc() and free() costs more that is not sampled. */
-#define CALL_NS 6u
+/* Measured: what a pair of malloc() and free() costs more, where no context is looked up. */
+#define CALL_NS 3u
+/* A part of the time of a sample, which the program loses after it: its caches have other data. */
+#define AFTER_PARTS 2u
+#define ASK_NS 8u	 /* until it is measured */
+#define ASK_MOST_NS 400u /* what took longer was interrupted */
+#define ASK_MEAN 64u
+#define CLOCK_TRIES 16u
 
 struct accounts {
 	uint64_t spent_ns[HEAP_ACCOUNTS];
 	uint64_t watches_ns;
 	uint64_t calls;
+	uint64_t calls_ns; /* for them */
+	uint64_t asked_ns; /* ... of it to look up contexts */
 	uint64_t cpu_ns;
 	uint64_t closed_until_ns; /* contexts: by the coarse clock */
+	uint64_t ask_ns;	  /* of one, times ASK_MEAN */
 };
 
 _Static_assert(sizeof(struct accounts) <= HEAP_FAMILY_DRAW - HEAP_FAMILY_BUDGET, "it has room");
@@ -46,6 +55,7 @@ static struct {
 	uint64_t started_ns;
 	uint64_t before_ns; /* CPU time of the process until the start */
 	uint64_t told_ns;   /* of its CPU time from then on, what the accounts have */
+	uint64_t clock_ns;  /* between two readings of the clock, one after the other */
 } budget;
 
 /* A script of many short programs would pay with allowances alone. */
@@ -65,8 +75,22 @@ static uint64_t cpu_of_process(void)
 	return ns > budget.before_ns ? ns - budget.before_ns : 0;
 }
 
+static uint64_t time_of_clock(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t n = 0; n < CLOCK_TRIES; n++) {
+		uint64_t begun = clock_now_ns();
+		uint64_t took = clock_now_ns() - begun;
+
+		least = took < least ? took : least;
+	}
+	return least;
+}
+
 void heap_budget_start(const struct heap_region *region, void *family)
 {
+	budget.clock_ns = time_of_clock();
 	atomic_set(&accounts, (struct accounts *)((char *)family + HEAP_FAMILY_BUDGET));
 	budget.ppm = region->settings.budget_ppm;
 	budget.allowance_ns = allowance_in(region);
@@ -121,7 +145,7 @@ static uint64_t allowance_now(void)
 
 static uint64_t spent_on_calls(void)
 {
-	return counter_get(&accounts->watches_ns) + counter_get(&accounts->calls) * CALL_NS;
+	return counter_get(&accounts->watches_ns) + counter_get(&accounts->calls_ns);
 }
 
 static uint64_t spent_on(enum heap_account account)
@@ -212,6 +236,13 @@ bool heap_budget_affords(enum heap_account account)
 	return false;
 }
 
+static uint64_t ask_ns(void)
+{
+	uint64_t sum = counter_get(&accounts->ask_ns);
+
+	return sum ? (sum + ASK_MEAN - 1) / ASK_MEAN : ASK_NS;
+}
+
 void heap_budget_look(struct heap_spent *out)
 {
 	out->cpu_ns = cpu_of_all();
@@ -219,6 +250,9 @@ void heap_budget_look(struct heap_spent *out)
 	out->drawn_ns = spent_on(HEAP_FOR_ALL);
 	out->share_ns = share_of(out->cpu_ns);
 	out->left_ns = left_for_all(out->share_ns);
+	out->ask_ns = ask_ns();
+	out->asked_ns = counter_get(&accounts->asked_ns);
+	out->allowance_ns = budget.allowance_ns;
 }
 
 /* A part of it, so that registers that watch for long do not end the sampling. */
@@ -254,11 +288,29 @@ void heap_budget_add_watches(uint64_t ns)
 	add(&accounts->watches_ns, ns);
 }
 
-void heap_budget_add_calls(uint32_t calls)
+void heap_budget_add_calls(uint32_t calls, uint32_t asked)
 {
 	counter_add(&accounts->calls, (uint64_t)calls);
 	counter_add(&heap_region->counters[HEAP_CALLS], (uint64_t)calls);
-	counter_add(&heap_region->counters[HEAP_COST_NS], (uint64_t)calls * CALL_NS);
+	counter_add(&heap_region->counters[HEAP_ASKED], (uint64_t)asked);
+	uint64_t asked_ns = asked * ask_ns();
+	uint64_t calls_ns = (uint64_t)calls * CALL_NS + asked_ns;
+
+	counter_add(&accounts->asked_ns, asked_ns);
+	counter_add(&heap_region->counters[HEAP_CALLS_NS], calls_ns);
+	add(&accounts->calls_ns, calls_ns);
+}
+
+void heap_budget_time_ask(uint64_t took_ns)
+{
+	uint64_t took = less(took_ns, budget.clock_ns);
+	uint64_t sum = counter_get(&accounts->ask_ns);
+
+	if (took > ASK_MOST_NS)
+		return;
+	if (!sum)
+		sum = (uint64_t)ASK_NS * ASK_MEAN;
+	atomic_set(&accounts->ask_ns, sum - sum / ASK_MEAN + took);
 }
 
 /*
@@ -288,7 +340,8 @@ void heap_budget_spend(uint64_t begun, enum heap_account account)
 
 	took = without_others(took < aside ? 0 : took - aside);
 	heap_self.aside_ns = 0;
-	add(&accounts->spent_ns[account], took < LONGEST_NS ? took : LONGEST_NS);
+	took = took < LONGEST_NS ? took : LONGEST_NS;
+	add(&accounts->spent_ns[account], took + took / AFTER_PARTS);
 }
 
 void heap_budget_spend_aside(uint64_t begun)

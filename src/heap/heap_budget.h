@@ -53,8 +53,10 @@ bool heap_budget_affords_watches(void);
  */
 bool heap_budget_is_worth_opening(void);
 
-/* Allocations and their frees, sampled or not: what it costs to ask which. */
-void heap_budget_add_calls(uint32_t calls);
+/* Allocations and their frees, sampled or not; and those whose contexts were looked up. */
+void heap_budget_add_calls(uint32_t calls, uint32_t asked);
+/* A look-up took so long, with the clock. */
+void heap_budget_time_ask(uint64_t took_ns);
 
 /* The process ends, or is asked how much it has used. */
 void heap_budget_end(void);
@@ -66,6 +68,9 @@ struct heap_spent {
 	uint64_t drawn_ns; /* for samples of all blocks alike */
 	uint64_t left_ns;  /* that may be spent on these now */
 	uint64_t share_ns; /* of the CPU time, for all */
+	uint64_t ask_ns;   /* of one context that is looked up */
+	uint64_t asked_ns; /* for all that were */
+	uint64_t allowance_ns;
 };
 void heap_budget_look(struct heap_spent *out);
 

@@ -2,6 +2,10 @@
 /*
  * heap_context.c - see heap_context.h. This is what each allocation pays: some nanoseconds.
  *
+ * In a program that allocates often, to look up each context is more than its part of the budget.
+ * So there are naps between rows of calls: as long as they last, an allocation counts down, and no
+ * more. Where a nap ends is drawn.
+ *
  * A context is the return address, the depth of the stack, and the next six return addresses:
  * wrappers of malloc() do not hide their callers. Where those are is learnt once for each return
  * address and depth, and read from there later. A word that is not a return address there, since
@@ -22,6 +26,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/table_size.h"
@@ -35,6 +40,7 @@
 #define WORDS 6u
 #define LOOK_AT_FIRST 64u
 #define LOOK_EVERY 4096u
+#define ROW_CALLS 64u /* whose contexts are looked up, one after the other */
 #define FIRST_MOST 0xffffffu
 #define WAITS_LOG2 10u
 #define DUE_MOST (1u << 30)
@@ -355,51 +361,9 @@ static __attribute__((noinline)) uint32_t wants_otherwise(struct level *l, uint6
 	return is_refused ? 0 : wants(l, key, row, frame);
 }
 
-static void pay(struct heap_thread *self)
+/* Its cost is measured now and then: most of it is what lies in no cache. */
+static uint32_t ask(const uint64_t *frame)
 {
-	heap_budget_add_calls(self->unpaid);
-	self->unpaid = 0;
-	self->most = 2 * self->most < LOOK_EVERY ? 2 * self->most : LOOK_EVERY;
-	heap_draw_pace();
-	heap_watch_look();
-}
-
-/* Returns whether the block that is allocated now is drawn. */
-static __attribute__((noinline, cold)) uint32_t look(struct heap_thread *self)
-{
-	bool is_drawn = self->is_drawn;
-	uint32_t steps = self->steps ? self->steps : 1;
-
-	if (!heap_range.bytes || heap_is_over || self->busy) {
-		self->until = LOOK_AT_FIRST - 1;
-		self->steps = 0;
-		self->is_drawn = false;
-		return 0;
-	}
-	if (!self->most)
-		self->most = LOOK_AT_FIRST;
-	self->unpaid += steps;
-	if (self->unpaid >= self->most)
-		pay(self);
-	self->steps = heap_draw_steps(self->most, &self->is_drawn);
-	self->until = self->steps - 1;
-	return is_drawn && heap_budget_affords(HEAP_FOR_ALL) ? HEAP_DRAWN : 0;
-}
-
-void heap_context_end(void)
-{
-	if (heap_self.most)
-		heap_budget_add_calls(heap_self.unpaid + heap_self.steps - heap_self.until - 1);
-}
-
-uint32_t heap_wants(const uint64_t *frame)
-{
-	struct heap_thread *self = &heap_self;
-
-	if (__builtin_expect(!self->until--, 0) && look(self))
-		return HEAP_DRAWN;
-	if (!heap_range.bytes || heap_is_over || self->busy)
-		return 0;
 	/* Threads have their control block at the same distance from the top of their stack. */
 	uint64_t depth = (uintptr_t)__builtin_thread_pointer() - (uintptr_t)frame;
 	uint64_t key = (frame[1] ^ depth * HASH_MIX) | 1;
@@ -409,4 +373,89 @@ uint32_t heap_wants(const uint64_t *frame)
 	if (counter_get(&row->key) != key || !__atomic_load_n(&row->ready, __ATOMIC_ACQUIRE))
 		return wants_otherwise(l, key, frame);
 	return wants(l, key, row, frame);
+}
+
+static uint32_t ask_timed(const uint64_t *frame)
+{
+	uint64_t begun = clock_now_ns();
+	uint32_t nth = ask(frame);
+
+	if (!nth)
+		heap_budget_time_ask(clock_now_ns() - begun);
+	return nth;
+}
+
+/* ---- which contexts are looked up ---- */
+
+static void pay(struct heap_thread *self)
+{
+	heap_budget_add_calls(self->unpaid, self->asked);
+	self->unpaid = 0;
+	self->asked = 0;
+	self->most = 2 * self->most < LOOK_EVERY ? 2 * self->most : LOOK_EVERY;
+	heap_draw_pace();
+	heap_watch_look();
+	self->to_drawn = 0; /* by the N of now */
+}
+
+/* Counts those since the last look, with this one. true: this one is drawn. */
+static bool pass(struct heap_thread *self)
+{
+	uint32_t steps = self->steps;
+	bool is_drawn = steps && self->to_drawn == steps;
+
+	self->to_drawn -= self->to_drawn ? steps : 0;
+	self->nap -= self->nap < steps ? self->nap : steps;
+	self->unpaid += steps ? steps : 1;
+	if (self->unpaid >= self->most)
+		pay(self);
+	if (!self->to_drawn)
+		self->to_drawn = heap_draw_steps();
+	return is_drawn;
+}
+
+/* In a row of calls their contexts are looked up; then there may be a nap. */
+static uint32_t ask_in_row(struct heap_thread *self, const uint64_t *frame)
+{
+	if (self->nap)
+		return 0;
+	if (!self->awake)
+		self->awake = ROW_CALLS;
+	self->asked++;
+	if (--self->awake)
+		return ask(frame);
+	self->nap = heap_draw_nap(ROW_CALLS);
+	return ask_timed(frame);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+uint32_t heap_look(const uint64_t *frame)
+{
+	struct heap_thread *self = &heap_self;
+
+	if (self->busy)
+		return 0;
+	if (!heap_range.bytes || heap_is_over) {
+		self->until = LOOK_AT_FIRST - 1;
+		self->steps = 0;
+		return 0;
+	}
+	if (!self->most)
+		self->most = LOOK_AT_FIRST;
+	bool is_drawn = pass(self);
+	uint32_t nth = ask_in_row(self, frame);
+	self->steps = self->nap ? least(least(self->nap, self->to_drawn), self->most) : 1;
+	self->until = self->steps - 1;
+	return is_drawn && heap_budget_affords(HEAP_FOR_ALL) ? HEAP_DRAWN : nth;
+}
+
+void heap_context_end(void)
+{
+	if (heap_self.steps)
+		heap_budget_add_calls(heap_self.unpaid + heap_self.steps - heap_self.until - 1,
+				      heap_self.asked);
 }

@@ -24,6 +24,9 @@
 #define PERIOD_NS 4000000u /* of CPU time */
 #define PERIODS 8u	   /* so many periods' budget can be left, and spent in one */
 #define ONE 65536u	   /* of fractions */
+#define NAP_ONE 16u
+#define NAP_MOST (NAP_ONE * 1024u)
+#define ASK_PARTS 4u /* of the share, and of the allowance: to look up contexts */
 
 struct pace {
 	uint64_t seed;
@@ -34,6 +37,7 @@ struct pace {
 	uint64_t calls;
 	uint64_t share_ns;
 	uint32_t mean; /* N */
+	uint32_t naps; /* for each allocation that is asked so many are not, in parts of NAP_ONE */
 };
 
 _Static_assert(sizeof(struct pace) <= HEAP_FAMILY_COUNTS - HEAP_FAMILY_DRAW, "it has room");
@@ -78,7 +82,7 @@ static uint64_t exponential(uint32_t r)
 	return log2 * 45426u / ONE; /* ln 2 */
 }
 
-uint32_t heap_draw_steps(uint32_t most, uint32_t *is_drawn)
+uint32_t heap_draw_steps(void)
 {
 	uint64_t mean = counter_get(&pace->mean);
 	uint64_t steps = 1;
@@ -86,8 +90,14 @@ uint32_t heap_draw_steps(uint32_t most, uint32_t *is_drawn)
 	/* The distance is whole, at least 1: by half of one less its mean is N. */
 	if (mean > 1)
 		steps += (2 * mean - 1) * exponential(heap_random() | 1) / (UINT64_C(2) * ONE);
-	*is_drawn = steps <= most;
-	return *is_drawn ? (uint32_t)steps : most;
+	return (uint32_t)steps;
+}
+
+uint32_t heap_draw_nap(uint32_t row)
+{
+	uint64_t ratio = counter_get(&pace->naps);
+
+	return ratio ? (uint32_t)(ratio * row / NAP_ONE * exponential(heap_random() | 1) / ONE) : 0;
 }
 
 /* ---- N ---- */
@@ -120,6 +130,20 @@ static uint32_t mean_for(const struct heap_spent *spent)
 	return mean < 1 ? 1 : mean < MEAN_MOST ? (uint32_t)mean : MEAN_MOST;
 }
 
+/* The part of all calls that can be asked. */
+static uint32_t naps_for(const struct heap_spent *spent)
+{
+	uint64_t calls = spent->calls - pace->calls;
+	uint64_t added = (spent->share_ns - pace->share_ns) / ASK_PARTS;
+	uint64_t cost = calls * spent->ask_ns;
+
+	if (heap_region->settings.first || cost <= added ||
+	    spent->asked_ns < spent->allowance_ns / ASK_PARTS)
+		return 0;
+	uint64_t naps = added ? (cost - added) * NAP_ONE / added : NAP_MOST;
+	return naps < NAP_MOST ? (uint32_t)naps : NAP_MOST;
+}
+
 void heap_draw_pace(void)
 {
 	struct heap_spent spent;
@@ -132,8 +156,10 @@ void heap_draw_pace(void)
 	uint64_t before = counter_get(&pace->cpu_ns);
 	if (spent.cpu_ns < before + PERIOD_NS || !atomic_cas(&pace->cpu_ns, &before, spent.cpu_ns))
 		return;
-	if (spent.calls > pace->calls)
+	if (spent.calls > pace->calls) {
 		atomic_set(&pace->mean, mean_for(&spent));
+		atomic_set(&pace->naps, naps_for(&spent));
+	}
 	atomic_set(&pace->calls, spent.calls);
 	atomic_set(&pace->share_ns, spent.share_ns);
 }

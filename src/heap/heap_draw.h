@@ -18,13 +18,16 @@ void heap_draw_start(uint64_t seed, void *family);
 /* A number of this thread's own row. */
 uint32_t heap_random(void);
 
-/* The allocations of this thread until the next look; *is_drawn: there a block is sampled. */
-uint32_t heap_draw_steps(uint32_t most, uint32_t *is_drawn);
+/* The allocations of this thread until the one that is sampled; at least 1. */
+uint32_t heap_draw_steps(void);
+
+/* So many pass until contexts are looked up again, after a row of calls; 0: none. */
+uint32_t heap_draw_nap(uint32_t row);
 
 /* One was sampled. */
 void heap_draw_count(void);
 
-/* N is computed again where it is time to. */
+/* N and the length of naps are computed again where it is time to. */
 void heap_draw_pace(void);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * heap_old.h - sampled blocks that stay in use, where the processor has masked vectors.
  *
- * glibc's memcmp() reads up to 32 bytes by one masked vector there. What the mask leaves out may lie
- * in a page without access; but then the processor takes 200 ns instead of 2. One string that a
+ * glibc's memcmp() reads up to 32 bytes by one masked vector there. What the mask leaves out may
+ * lie in a page without access; but then the processor takes 200 ns instead of 2. One string that a
  * program compares all the time, and that is sampled, makes the program slower by half. So only the
  * newest blocks have a page without access behind them. Behind an older one that page is opened,
  * and what is written there is found when the block is freed.

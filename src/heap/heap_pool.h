@@ -45,7 +45,7 @@ struct heap_slot {
 	uint32_t is_held;      /* by a thread that changes its pages: heap_pages.h */
 	uint32_t has_copy;     /* of the bytes of its freed block, which have no page */
 	uint32_t is_shut;      /* by mprotect(2), where a guard region was refused */
-	uint32_t is_old;	 /* the page behind it has access: heap_old.h */
+	uint32_t is_old;       /* the page behind it has access: heap_old.h */
 	uint32_t size_class;   /* never changes, like the next three */
 	uint32_t number;       /* among those of its size */
 	uintptr_t base;

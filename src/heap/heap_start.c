@@ -22,6 +22,7 @@
 __thread struct heap_thread heap_self;
 struct heap_range heap_range;
 struct heap_range heap_data;
+struct heap_range heap_plain;
 struct heap_region *heap_region;
 uint32_t heap_is_over;
 uint64_t heap_live;
@@ -44,6 +45,26 @@ static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
 		out->bytes = start + ph->p_memsz - out->start;
 	}
 	return 1;
+}
+
+#define PLAIN_BYTES ((size_t)1 << 36)
+
+static bool is_behind(uintptr_t start, size_t bytes, uintptr_t at)
+{
+	return at >= start && at - start < bytes;
+}
+
+/* With an address of each kind that must not be in it: libraries and stacks are near to these. */
+static struct heap_range plain_of(const struct heap_range *range)
+{
+	const uintptr_t start = heap_data.start + heap_data.bytes;
+	const uintptr_t others[] = { range->start, (uintptr_t)&heap_plain, (uintptr_t)&start };
+	struct heap_range plain = { start, heap_data.bytes ? PLAIN_BYTES : 0 };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (is_behind(start, PLAIN_BYTES, others[i]))
+			plain.bytes = 0;
+	return plain;
 }
 
 /* Or -errno as a pointer. */
@@ -92,6 +113,8 @@ int heap_start(struct heap_region *region)
 	counter_add(&region->counters[HEAP_PROCESSES], 1u);
 	heap_pid = sys_getpid();
 	heap_range = range;
+	heap_plain = plain_of(&range);
+	heap_self.until = 0; /* what passed until now had none to pass for */
 	heap_death_start();
 	heap_budget_spend_long(begun);
 	return 0;

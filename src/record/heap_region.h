@@ -121,8 +121,10 @@ enum heap_counter {
 	HEAP_INNOCENT,	   /* aligned reads of vectors that begin before a block */
 	HEAP_UNWATCHED,	   /* processes without debug registers */
 	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
-	HEAP_COST_NS,	   /* spent on samples */
+	HEAP_COST_NS,	   /* spent on samples and calls */
+	HEAP_CALLS_NS,	   /* ... of it on calls that are not sampled */
 	HEAP_CALLS,	   /* allocations, sampled or not, as far as they are counted */
+	HEAP_ASKED,	   /* ... whose contexts were looked up */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
 	HEAP_PROCESSES,	   /* that sampled */
 	HEAP_FORKED,	   /* ... as children by fork(2) */

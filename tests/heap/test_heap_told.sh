@@ -32,11 +32,75 @@ ok 'a_short_run_has_no_share' $?
 ! grep -q 'what a fork costs' "$tmp/out"
 ok 'without_a_fork_none_is_told' $?
 run -- "$victim" hot 40000000 100000000
-grep -q '^  sampling cost [0-9.]* ms, [0-9]\{1,2\}\.[0-9]% of [0-9.]* m\{0,1\}s of CPU time; a process' "$tmp/out"
+grep -q '^  sampling cost [0-9.]* ms, [0-9]\{1,2\}\.[0-9]% of [0-9.]* m\{0,1\}s of CPU time as estimated, at most some [0-9.]*%\(; the calls alone.*\)\{0,1\}; a process' "$tmp/out"
 ok 'a_longer_one_has' $?
 run -- "$victim" forks 5 10
 grep -q '^  that is without what a fork costs more, for the memory of the detector: 5 forked children$' "$tmp/out"
 ok 'the_cost_of_forks_is_not_in_it' $?
+
+# Each operator new is one allocation, although it calls malloc().
+cat >"$tmp/new.cc" <<'END'
+#include <cstdlib>
+#include <new>
+int main(int argc, char **argv)
+{
+	for (long i = std::atol(argv[1]); i; i--) {
+		void *volatile p = argc > 2 ? std::malloc(24) : operator new(24);
+		argc > 2 ? std::free(p) : operator delete(p);
+	}
+}
+END
+if command -v g++ >"$tmp/which"; then
+	g++ -w -O1 -fno-builtin -o "$tmp/new" "$tmp/new.cc"
+	run --json -- "$tmp/new" 3000000
+	jq -e -s '.[-1].allocations | . >= 3000000 and . < 3200000' "$tmp/out" >"$tmp/jq"
+	ok 'each_operator_new_is_counted_once' $?
+	run --json -- "$tmp/new" 3000000 malloc
+	jq -e -s '.[-1].allocations | . >= 3000000 and . < 3200000' "$tmp/out" >"$tmp/jq"
+	ok 'and_each_malloc' $?
+	# What only allocates pays more for its calls than the budget: contexts are looked up in rows.
+	run --json -- "$tmp/new" 100000000 malloc
+	jq -e -s '.[-1].counters | .asked < .allocations / 4 and .asked > 10000' "$tmp/out" >"$tmp/jq"
+	ok 'a_program_that_allocates_often_has_naps' $?
+	run -- "$tmp/new" 100000000 malloc
+	grep -q '; the calls alone are [0-9.]*%, for the program allocates often; a process' "$tmp/out"
+	ok 'and_its_price_is_told' $?
+	run --first 10 --json -- "$tmp/new" 3000000 malloc
+	jq -e -s '.[-1].counters | .asked > .allocations * 0.99' "$tmp/out" >"$tmp/jq"
+	ok 'first_has_no_naps' $?
+	run --json -- "$tmp/new" 20000 malloc
+	jq -e -s '.[-1].counters | .asked > .allocations * 0.9' "$tmp/out" >"$tmp/jq"
+	ok 'a_program_that_allocates_seldom_has_none' $?
+else
+	skip 'each_operator_new_is_counted_once' 'g++ is not installed'
+fi
+
+# A block that stays while many newer ones are sampled: what is written behind it is found all the same.
+cat >"$tmp/old.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) static char *stay(void) { return memset(malloc(64), 1, 64); }
+__attribute__((noinline)) static void newer(void) { free(memset(malloc(48), 1, 48)); }
+int main(int argc, char **argv)
+{
+	char *volatile p = stay();
+
+	for (long i = 0; i < 3000000; i++)
+		newer();
+	if (argc > 1)
+		p[64] = 1;
+	free(p);
+	return 0;
+}
+END
+gcc -w -O1 -fno-builtin -o "$tmp/old" "$tmp/old.c"
+run --overhead 50 --json -- "$tmp/old" wrong
+jq -e -s 'map(select(.type == "heap")) | length == 1 and (.[0] | .kind == "overflow" and .block.size == 64)' \
+	"$tmp/out" >"$tmp/jq"
+ok 'a_write_behind_an_old_block_is_found' $?
+run --overhead 50 --json -- "$tmp/old"
+jq -e -s 'map(select(.type == "heap")) | length == 0' "$tmp/out" >"$tmp/jq"
+ok 'and_none_where_nothing_is_written' $?
 
 # Blocks that stay do not end the search.
 cat >"$tmp/stay.c" <<'END'
@@ -45,7 +109,7 @@ cat >"$tmp/stay.c" <<'END'
 __attribute__((noinline)) static char *stay(void) { return memset(malloc(40), 1, 40); }
 __attribute__((noinline)) static char *go(void) { return memset(malloc(50), 1, 50); }
 static volatile char sink;
-static char *blocks[200000];
+static char *blocks[900000];
 int main(int argc, char **argv)
 {
 	long kept = atol(argv[1]), errors = atol(argv[2]);
@@ -66,7 +130,7 @@ for kept in 1000 200000; do
 	jq -e -s '.[-1] | .type == "summary" and .counters.found > 50' "$tmp/out" >"$tmp/jq"
 	ok "errors_are_found_behind_${kept}_blocks_that_stay" $?
 done
-run --overhead 90 -- "$tmp/stay" 200000 1
+run --overhead 90 -- "$tmp/stay" 900000 1
 grep -q "^  [1-9][0-9]* $full\$" "$tmp/out"
 ok 'a_pool_that_fills_is_told' $?
 run --overhead 90 -- "$tmp/stay" 1000 1
