@@ -12,6 +12,8 @@
 #include "race/race_modules.h"
 
 #define PAGE 4096u
+#define RBP 6u		   /* its number in DWARF */
+#define ADDED_TO_RBP 0x76u /* DW_OP_breg6 */
 
 /* Near the end of what is mapped: up to the end of the page alone. */
 static size_t copy(void *arg, uint64_t address, void *to, size_t n)
@@ -70,4 +72,40 @@ void race_frame_roots(struct race_frames *f, const struct race_frame *frame, rac
 	}
 	if (e->handlers)
 		unwind_each_handler(&f->handlers.reader, e->handlers, e->start, root, arg);
+}
+
+/* The first operation of an expression; the reader continues behind the rule. */
+static uint64_t first_operation(struct unwind_reader *r, const struct unwind_step *step,
+				uint64_t end)
+{
+	const uint64_t behind = unwind_position(r);
+
+	unwind_seek(r, step->block, step->block_end);
+	const uint64_t op = unwind_number(r, 1);
+	unwind_seek(r, behind, end);
+	return op;
+}
+
+/* A function that aligns its stack has an expression. */
+int race_frame_is_at_rbp(struct race_frames *f, const struct race_frame *frame)
+{
+	const struct unwind_entry *e = &frame->entry;
+	struct unwind_reader *r = &f->entries.reader;
+	struct unwind_step step;
+
+	if (unwind_read_common(&f->commons.reader, e->common, &f->common))
+		return 1;
+	unwind_seek(r, e->program, e->end);
+	while (unwind_next(r, &f->common, &step)) {
+		const int is_frame = step.op == UNWIND_DEF_CFA ||
+				     step.op == UNWIND_DEF_CFA_REGISTER;
+		const int has_block = step.op == UNWIND_DEF_CFA_EXPRESSION ||
+				      step.op == UNWIND_EXPRESSION;
+
+		if (is_frame && step.reg == RBP)
+			return 1;
+		if (has_block && first_operation(r, &step, e->end) == ADDED_TO_RBP)
+			return 1;
+	}
+	return 0;
 }

@@ -40,5 +40,7 @@ int race_frame_read(struct race_frames *f, uint64_t at, struct race_frame *out);
  */
 void race_frame_roots(struct race_frames *f, const struct race_frame *frame, race_root root,
 		      void *arg);
+/* 1: the frame is at a distance from rbp, or that is not known; 0: rbp may point anywhere. */
+int race_frame_is_at_rbp(struct race_frames *f, const struct race_frame *frame);
 
 #endif

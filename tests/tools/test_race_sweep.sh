@@ -69,6 +69,11 @@ done
 [ $seen -gt 2 ] && [ $later = 0 ]
 ok "the old value of what only grows, and the time, are not beyond the new ones ($later of $seen)" $?
 
+sweeps "a variable of the caller, through rbp" '(.first.function == "rbp_store")' 0 "$victims/race_rbp" free
+race --sweep --for 1 -- "$victims/race_rbp" frame
+[ $? = 0 ] && holds '.[-1] | .runs > 0 and .sites_total > 0 and .sites_reached <= 1'
+ok "the own frame through rbp is not stalled" $?
+
 for mode in $("$victims/race_right" --list); do
 	quiet "$mode" 0.3 "$victims/race_right" "$mode"
 done

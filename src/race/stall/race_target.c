@@ -111,6 +111,7 @@ TRAP_PATH int race_target_choose(const struct trapline_hit *hit, const struct ra
 	uint64_t left = code->module->text_end - hit->ip;
 	const uint8_t *bytes = race_code(code->module, hit->ip);
 	int is_escaped = spot && spot->is_escaped;
+	int is_by_free_rbp = spot && spot->is_by_free_rbp;
 	struct insn_regs regs;
 	struct insn insn;
 
@@ -118,7 +119,7 @@ TRAP_PATH int race_target_choose(const struct trapline_hit *hit, const struct ra
 	race_registers(hit, &regs);
 	if (insn_decode(bytes, left < INSN_LENGTH_MAX ? (size_t)left : INSN_LENGTH_MAX, &insn) ||
 	    (call ? race_find_call_target(call, &regs, target) :
-		    find_target(&insn, bytes, &regs, is_escaped, target)))
+		    find_target(&insn, bytes, &regs, is_escaped || is_by_free_rbp, target)))
 		return -ENOENT;
 	if (target->access & ~code->allowed)
 		return -ENOENT;

@@ -59,7 +59,7 @@ TRAP_PATH static int find_address(const void *code, const struct race_spot *spot
 	if (insn_decode(code, INSN_LENGTH_MAX, &insn))
 		return -ENOENT;
 	for (unsigned int i = 0; i < insn.memory_count; i++) {
-		if (!race_is_worth_it(&insn, i, regs, spot->is_escaped))
+		if (!race_is_worth_it(&insn, i, regs, spot->is_escaped || spot->is_by_free_rbp))
 			continue;
 		*access = insn.memory[i].access;
 		return insn_address(&insn, i, regs, address);

@@ -36,10 +36,11 @@ struct race_spot {
 	uint32_t notes;	 /* ... after this many occurrences, which are recorded */
 	/* a thread that reaches an address that ends so is stalled; 0: any thread */
 	uint32_t meets;
-	uint8_t is_witness;    /* locked: not stalled, what it accesses is remembered */
-	uint8_t is_escaped;    /* of the own frame, but its address was given away */
-	uint8_t call;	       /* enum race_call: a call that touches memory */
-	uint8_t is_read;       /* it writes nothing */
+	uint8_t is_witness;	/* locked: not stalled, what it accesses is remembered */
+	uint8_t is_escaped;	/* of the own frame, but its address was given away */
+	uint8_t is_by_free_rbp; /* through rbp, which is not the frame there */
+	uint8_t call;		/* enum race_call: a call that touches memory */
+	uint8_t is_read;	/* it writes nothing */
 	uint8_t is_for_second; /* drawn: the first thread to come is not stalled, but another one */
 };
 

@@ -81,19 +81,6 @@ struct search {
 	struct given given;
 };
 
-/* 1: rbp is the frame. Else it may point anywhere. */
-static int has_frame(const uint8_t *code, uint64_t bytes)
-{
-	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	static const uint8_t prologue[] = { 0x55, 0x48, 0x89, 0xe5 };
-
-	if (bytes > sizeof(landing) && !memcmp(code, landing, sizeof(landing))) {
-		code += sizeof(landing);
-		bytes -= sizeof(landing);
-	}
-	return bytes > sizeof(prologue) && !memcmp(code, prologue, sizeof(prologue));
-}
-
 static int is_constant(const struct race_module *m, uint64_t address)
 {
 	if (address < m->start || address >= m->end)
@@ -191,6 +178,15 @@ static int has_access(struct search *s, const struct insn *insn)
 	return is_given(s, insn);
 }
 
+/* Its address is in rbp, and that is not the frame of this function. */
+static int is_by_free_rbp(const struct search *s, const struct insn *insn)
+{
+	for (unsigned int i = 0; i < insn->memory_count; i++)
+		if (insn->memory[i].base == INSN_RBP && s->regs.r[INSN_RBP])
+			return 1;
+	return 0;
+}
+
 static int is_read(const struct insn *insn)
 {
 	unsigned int access = 0;
@@ -224,6 +220,7 @@ static void take(struct search *s, uint64_t pc, const struct insn *insn, enum ra
 						 .site = site,
 						 .is_witness = is_witness != 0,
 						 .is_escaped = is_given(s, insn) != 0,
+						 .is_by_free_rbp = is_by_free_rbp(s, insn) != 0,
 						 .is_read = !call && is_read(insn),
 						 .call = (uint8_t)call };
 }
@@ -385,8 +382,7 @@ static void search_function(struct search *s, const struct race_frame *frame)
 	 * As race_is_candidate() recognises a frame register: by its distance to the stack pointer.
 	 */
 	s->regs.r[INSN_RSP] = 0;
-	s->regs.r[INSN_RBP] =
-		has_frame(race_code(s->module, start), frame->end - start) ? 0 : UINT64_MAX;
+	s->regs.r[INSN_RBP] = race_frame_is_at_rbp(&s->memory->frames, frame) ? 0 : UINT64_MAX;
 	s->regs.known = 1ull << INSN_RIP;
 	s->given.count = s->given.is_full = 0;
 	if (!reach_function(s, frame)) {
