@@ -19,6 +19,7 @@
 #include "cli/race/race_hang.h"
 #include "cli/race/race_launch.h"
 #include "cli/race/race_length.h"
+#include "cli/race/race_outside.h"
 #include "cli/race/race_policy.h"
 #include "cli/race/race_provoked.h"
 #include "cli/race/race_replay.h"
@@ -356,7 +357,7 @@ static int race_wait_for_end(struct race_cli *c)
 		if (!is_over && !c->is_left)
 			wait_for_look(pidfd, n);
 	}
-	if (c->is_left)
+	if (c->is_left || c->set.outside)
 		race_command_leave(&c->run);
 	if (pidfd >= 0)
 		close(pidfd);
@@ -561,6 +562,8 @@ static void print_end(struct race_cli *c, const struct race_totals *t)
 		race_summary_json(c->report, t, c->set.grade_max, c->out.f);
 	else
 		race_summary_text(c->report, t, &how, c->out.f);
+	if (!c->set.json)
+		race_outside_text(&c->run.outside, c->set.verbose, c->out.f);
 	count_written(c, 0);
 }
 
@@ -644,7 +647,7 @@ int cmd_race(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? CLI_OK : status;
-	status = agent_is_for_this(COMMAND);
+	status = c.set.outside ? CLI_OK : agent_is_for_this(COMMAND);
 	if (status)
 		return status;
 	c.provoked.program = basename(c.set.program);
@@ -677,7 +680,7 @@ int cmd_race(int argc, char **argv)
 		death_log_open(&c.deaths, COMMAND);
 	c.started_ns = clock_now_ns();
 	agent_call_until(&asked_by, c.started_ns, c.set.for_ns);
-	if (c.set.pid)
+	if (c.set.pid && !c.set.outside)
 		output_progress(&c.terminal, "loading the agent into process %d", c.set.pid);
 	if (!status)
 		status = c.set.pid ? attach_race(&c) : start_race_command(&c);

@@ -173,6 +173,8 @@ int race_attach_start(const struct race_cli_settings *set, struct race_run *run)
 	int result = 0;
 	uint64_t end;
 
+	if (set->outside)
+		return race_outside_attach(set, run);
 	run->pid = set->pid;
 	int status = search_check_process(&race_search, run->pid);
 	if (status)
@@ -243,6 +245,10 @@ static bool attach_end_search(struct race_run *run)
 
 void race_attach_end(struct race_run *run)
 {
+	if (run->outside.engine) {
+		race_outside_detach(run);
+		return;
+	}
 	__atomic_store_n(&run->region->stop, 1u, __ATOMIC_SEQ_CST);
 	run->was_stopped |= program_is_stopped(run->pid);
 	if (race_attach_is_over(run)) {

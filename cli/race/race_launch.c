@@ -105,7 +105,10 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 	run->region->settings.delay_ns = set->delay_ns;
 	run->region->settings.is_sweep = (uint64_t)set->sweep;
 	run->region->settings.is_heap = (uint64_t)set->heap;
+	run->region->settings.is_outside = (uint64_t)set->outside;
 	race_look(run);
+	if (set->outside)
+		return CLI_OK;
 	if (!set->sweep && !set->replay)
 		race_cpus_prepare();
 	status = measure_trap(&run->region->settings.trap_ns);
@@ -117,6 +120,7 @@ void race_look(struct race_run *run)
 	__atomic_store_n(&run->region->looked_ns, clock_now_ns(), __ATOMIC_SEQ_CST);
 	race_cpus_look(&run->cpus, run->region);
 	race_members_look(&run->members, run->region);
+	race_outside_look(&run->outside);
 	if (run->cpus.count &&
 	    __atomic_load_n(&run->region->processes[0].is_on_cpus, __ATOMIC_SEQ_CST))
 		race_ticks_forget_tasks(&run->ticks);
@@ -182,6 +186,7 @@ static void close_ticks(struct race_run *run)
 
 void race_command_leave(struct race_run *run)
 {
+	race_outside_end(&run->outside);
 	end_search(run);
 	wait_for_last_sample(run);
 	close_ticks(run);
@@ -191,6 +196,7 @@ void race_region_close(struct race_run *run)
 {
 	if (!run->region)
 		return;
+	race_outside_close(&run->outside);
 	end_search(run);
 	if (run->ticks.count)
 		wait_for_last_sample(run);
@@ -294,6 +300,8 @@ static void prepare_ticks(const struct race_cli_settings *set, struct race_run *
 
 int race_command_start(const struct race_cli_settings *set, struct race_run *run)
 {
+	if (set->outside)
+		return race_outside_command(set, run);
 	prepare_ticks(set, run);
 	race_members_open(&run->members, run->memory.data_fd, run->ticks.maps.members_fd);
 	run->region->run++;

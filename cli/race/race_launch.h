@@ -6,6 +6,7 @@
 #include "cli/inject/inject_opened.h"
 #include "cli/launch/agent_start.h"
 #include "cli/race/race_members.h"
+#include "cli/race/race_outside.h"
 #include "cli/race/race_settings.h"
 #include "cli/search/search_check.h"
 #include "race/host/race_cpu_events.h"
@@ -21,6 +22,7 @@ struct race_run {
 	struct race_ticks ticks;
 	struct race_cpus cpus;
 	struct race_members members;
+	struct race_outside outside; /* the search, if it is from outside */
 	uint64_t began; /* the command of this run, in clock ticks since the machine started */
 	uint64_t fast_until_ns; /* samples come more often: processes have begun */
 	uint64_t known_processes;

@@ -5,6 +5,7 @@
 #include "cli/message.h"
 #include "cli/observe/session.h"
 #include "cli/race/race_launch.h"
+#include "cli/race/race_outside.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -38,6 +39,10 @@ static const struct opt options[] = {
 	  "with --sweep or --replay: vary an environment variable; can be repeated" },
 	{ "heap", 0, OPT_FLAG, AT(heap), NULL,
 	  "report where the memory of a race was allocated and freed" },
+	{ "outside", 0, OPT_FLAG, AT(outside), NULL,
+	  "search from outside: load nothing into the process (root only)" },
+	{ "inside", 0, OPT_FLAG, AT(inside), NULL,
+	  "search by the detector in the process (default)" },
 	{ "replay", 0, OPT_STRING, AT(replay), "FINGERPRINT",
 	  "search for one known race: stall only its two sites" },
 	{ "input", 0, OPT_STRING, AT(input), "FILE",
@@ -178,7 +183,9 @@ int race_settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_form(set);
 	if (!status)
 		status = read_runs(set);
-	if (!status && set->command)
+	if (!status)
+		status = race_outside_check(set);
+	if (!status && set->command && !set->outside)
 		status = race_command_check(set);
 	name_program(set);
 	return status;

@@ -25,6 +25,8 @@ struct race_cli_settings {
 	int gen_suppressions;
 	int sweep;
 	int heap;
+	int inside;	    /* asked for: the detector in the process, */
+	int outside;	    /* or nothing in it */
 	const char *replay; /* a fingerprint */
 	const char *input;  /* a file of JSON lines that has that race */
 	int verbose;

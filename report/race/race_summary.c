@@ -351,7 +351,7 @@ static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 			"coverage: %" PRIu64 " of %" PRIu64 " sites stalled in %" PRIu64
 			" run%s; %" PRIu64 " %s reached while several threads ran\n",
 			c->held, c->total, t->runs, plural(t->runs), c->reached, were(c->reached));
-	else if (t->counters[RACE_STALLS])
+	else if (t->counters[RACE_STALLS] && !t->is_outside)
 		print_samples(t, f);
 	if (!t->is_sweep && t->coverage.total)
 		fprintf(f,

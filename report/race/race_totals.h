@@ -48,6 +48,7 @@ struct race_totals {
 	uint64_t first_race_ns; /* after the start; 0: none */
 	uint64_t lost_processes;
 	bool is_sweep;
+	bool is_outside;
 	bool is_replay; /* only the two sites of one race */
 	bool is_varied; /* runs differed in their environment */
 	bool has_openmp;

@@ -4,9 +4,7 @@
  * searched.
  *
  * glibc's _dl_find_object() (2.35) answers without a lock. Addresses that it does not
- * know (code made at run time, memory of the program) have no object. Runtimes that build
- * locks from plain loads and stores are excluded: nothing in their code distinguishes
- * such a load from a race.
+ * know (code made at run time, memory of the program) have no object.
  */
 #include "race/race_modules.h"
 
@@ -26,48 +24,27 @@
 #include "code/insn/insn.h"
 #include "race/race_state.h"
 #include "record/race_region.h"
+#include "record/race_runtimes.h"
 
 #define MODULES TABLE_SIZE(256u, 6u)
 #define HEADERS_MAX 64u
 
 static struct race_module modules[MODULES];
 
-/* Beginnings of file names. */
-static const char *const runtimes[] = {
-	"ld-linux",    "ld-musl",     "linux-vdso", "libpthread", "librt.so",	 "libgomp",
-	"libomp.so",   "libomp-",     "libiomp",    "libtbb",	  "libjemalloc", "libtcmalloc",
-	"libmimalloc", "libtrapline", "libZydis",   "libgcc_s",	  "libatomic",	 "libtsan",
-	"libjvm.so",   "libpython",   "python2",    "python3",	  "libruby",	 "libcoreclr",
-	"libmonosgen", "libasan",     "libubsan",   "liburcu",	  "libgo.so",
-};
-
 char race_program_path[496];
 struct race_function race_functions[RACE_FUNCTIONS];
 int race_function_count;
 
-TRAP_PATH static int modules_begins_with(const char *text, const char *beginning)
-{
-	while (*beginning && *text == *beginning) {
-		text++;
-		beginning++;
-	}
-	return !*beginning;
-}
-
 TRAP_PATH static enum race_policy policy_of_path(const char *path)
 {
-	const char *name = path;
-
-	for (const char *p = path; *p; p++)
-		if (*p == '/')
-			name = p + 1;
-	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
-		if (modules_begins_with(name, runtimes[i]))
-			return RACE_CODE_EXCLUDED;
-	if (modules_begins_with(name, "libc.so") || modules_begins_with(name, "libc-") ||
-	    modules_begins_with(name, "libc.musl"))
+	switch (race_runtime_of(path)) {
+	case RACE_RUNTIME_NONE:
+		return RACE_CODE_INCLUDED;
+	case RACE_RUNTIME_LIBC:
 		return RACE_CODE_LIBC;
-	return RACE_CODE_INCLUDED;
+	default:
+		return RACE_CODE_EXCLUDED;
+	}
 }
 
 TRAP_PATH int race_copy(uint64_t address, void *to, size_t n)

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
+#include "code/insn/insn_hold.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "record/race_region.h"
@@ -32,28 +33,10 @@ TRAP_PATH static int is_frame_register(uint8_t reg, const struct insn_regs *regs
 	return reg == INSN_RBP && regs->r[INSN_RBP] - regs->r[INSN_RSP] < FRAME_BYTES;
 }
 
-TRAP_PATH int race_is_holdable(const struct insn *insn, unsigned int operand)
-{
-	const struct insn_memory *m = &insn->memory[operand];
-
-	if (insn->flags & (INSN_ATOMIC | INSN_HINT | INSN_PRIVILEGED))
-		return 0;
-	if (insn->kind != INSN_OTHER && insn->kind != INSN_STRING)
-		return 0;
-	if (m->segment || m->size == 0 || !m->access)
-		return 0;
-	if (m->flags &
-	    (INSN_MEM_LANES | INSN_MEM_NOT_COMPUTABLE | INSN_MEM_SIZE_UNKNOWN | INSN_MEM_BIT_INDEX))
-		return 0;
-	if (m->flags & INSN_MEM_CONDITIONAL && insn->kind != INSN_STRING)
-		return 0;
-	return !(m->flags & INSN_MEM_IMPLICIT) || insn->kind == INSN_STRING;
-}
-
 TRAP_PATH int race_is_candidate(const struct insn *insn, unsigned int operand,
 				const struct insn_regs *regs)
 {
-	return race_is_holdable(insn, operand) &&
+	return insn_is_holdable(insn, operand) &&
 	       !is_frame_register(insn->memory[operand].base, regs);
 }
 

@@ -8,6 +8,7 @@
 #include <trapline/trapline.h>
 
 #include "code/insn/insn.h"
+#include "code/insn/insn_hold.h"
 
 struct race_module;
 
@@ -22,10 +23,6 @@ int race_walk_from(uint64_t from, uint64_t *pc);
 int race_choose_seen(uint64_t *pc);
 void race_note_seen(uint64_t pc);
 int race_is_tired_of(uint64_t pc);
-/*
- * Can the instruction's operand be stalled for? Its address can be computed, and it is not atomic.
- */
-int race_is_holdable(const struct insn *insn, unsigned int operand);
 /* It is holdable, and does not lie in the thread's own frame. */
 int race_is_candidate(const struct insn *insn, unsigned int operand, const struct insn_regs *regs);
 
@@ -33,7 +30,7 @@ int race_is_candidate(const struct insn *insn, unsigned int operand, const struc
 static inline int race_is_worth_it(const struct insn *insn, unsigned int operand,
 				   const struct insn_regs *regs, int is_escaped)
 {
-	return is_escaped ? race_is_holdable(insn, operand) :
+	return is_escaped ? insn_is_holdable(insn, operand) :
 			    race_is_candidate(insn, operand, regs);
 }
 

@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# test_race_outside.sh TRAPLINE VICTIMS - `trapline race --outside`: races that are found with nothing inside the
+# process, right programs, and what is refused. TAP.
+
+# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/race_lib.sh"
+
+[ "$(uname -m)" = x86_64 ] || skip_all "a search from outside is for x86-64"
+need_uprobes
+why=$("$trapline" race --outside -- "$victims/race_racy" read_modify_write 0.2 2>&1)
+case $why in
+*'cannot search process '*) skip_all "$why" ;;
+esac
+
+# found_outside NAME EXPRESSION PROGRAM ARG...: as found(), but nothing is in the process. The time is the last argument.
+found_outside()
+{
+	name=$1 expression=$2
+	shift 2
+	for seconds in 1 2 4 8 16; do
+		race --outside --overhead 20% -- "$@" $seconds
+		if holds "any(.[]; .type == \"race\" and $expression)"; then
+			ok "$name" 0
+			return
+		fi
+	done
+	ok "$name" 1
+}
+
+silent_outside()
+{
+	name=$1
+	shift
+	race --outside --overhead 20% -- "$@"
+	ok "$name ends as it does alone" $?
+	holds 'all(.[]; .type != "race") and .[-1].type == "summary" and .[-1].searched_from == "outside"'
+	ok "$name: nothing is reported" $?
+}
+
+while read -r mode kind grades one two; do
+	sides='([.first.function, .second.function // "-"] | sort)'
+	found_outside "$mode: $kind of grade $grades by $one and $two" \
+		"(.kind | test(\"$kind\")) and (.grade | test(\"[$grades]\")) and
+		$sides == ([\"$one\", \"$two\"] | sort)" "$victims/race_racy" "$mode"
+done <<LIST
+$(some <<MODES
+read_modify_write	write-write	A	word_increment	word_increment
+read_write		read-write	B	word_read	word_write
+heap			read-write	B	node_set	node_get
+write_write		write-write	B	word_write	word_write
+partial_overlap		read-write	A	split_read	split_write
+unaligned		read-write	A	packed_read	packed_write
+memset			read-write	A	block_clear	block_byte
+struct_copy		read-write	AB	struct_copy	whole_write
+stack_escape		read-write	B	stack_escape	escaped_read
+two_locks		write-write	A	word_increment	word_increment
+plain_flag		read-write	B	is_stop_asked	ask_stop
+floating_point		read-write	B	temperature_get	temperature_set
+locked_and_update	write-write	A	requests_add	requests_bump
+MODES
+)
+LIST
+holds 'any(.[]; .type == "race" and .old != .new and (.first.stack | length) > 2 and
+	(.second.stack | length) > 2 and .first.tid != .second.tid)'
+ok "a race has the values, and the stacks of both threads" $?
+
+for mode in $("$victims/race_right" --list | some); do
+	silent_outside "$mode" "$victims/race_right" "$mode" 0.5
+done
+
+# The process that is attached to.
+state()
+{
+	echo "descriptors $(find "/proc/$pid/fd" -type l | wc -l)"
+	echo "threads $(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)"
+	grep -h SigCgt "/proc/$pid/status"
+	awk '{ print $2, $3, $6 }' "/proc/$pid/maps" | grep -v -e '\[heap\]' -e '\[uprobes\]' | sort | uniq -c
+}
+
+start race_racy read_modify_write 60
+state >"$tmp/before"
+race --outside --overhead 20% --for 4 -p "$pid"
+state >"$tmp/after"
+diff "$tmp/before" "$tmp/after" >"$tmp/out"
+ok "a process that was attached to has the same descriptors, threads, handlers and files" $?
+grep -q 'nothing of the search is in it' "$tmp/err"
+ok "the command states that it has left" $?
+kill "$pid"
+
+"$trapline" race --outside -- "$victims/race_right" mutex 1 2>"$tmp/err" >/dev/null
+grep -q '^searched from outside: [0-9]* of [0-9]* functions had their turn' "$tmp/err"
+ok "the summary states how much code had its turn" $?
+"$trapline" race -- "$victims/race_right" mutex 0.3 2>"$tmp/err" >/dev/null
+! grep -q 'searched from outside' "$tmp/err"
+ok "a search inside does not" $?
+
+command=race
+wrong "inside and outside at once" 'both --inside and --outside' --inside --outside -- true
+wrong "a sweep from outside" 'cannot combine --outside with --sweep' --outside --sweep -- true
+wrong "allocations from outside" 'cannot combine --outside with --heap' --outside --heap -- true
+wrong "a process that does not exist" 'there is no process 4194303' --outside -p 4194303
+finished
