@@ -24,6 +24,7 @@
 #include "base/tasks.h"
 #include "base/trap_path.h"
 #include "core/create.h"
+#include "trap/room.h"
 
 #define MARKS_MIN 1024u
 #define TEXT_BYTES 256
@@ -32,6 +33,7 @@
 #define ROUNDS_WITHOUT_CLOCK 4
 #define PATIENCE_MIN_NS 50000u
 #define PATIENCE_MAX_NS 1000000u
+#define LOOK_BYTES 4096u /* of the unwinder, and of a scan of the stack */
 /* In proc(5) a folder of threads has a link for each, and its own two. */
 #define OWN_LINKS 2
 
@@ -158,10 +160,15 @@ static int look_at_all(struct threads_wait *wait)
 	return err;
 }
 
-/* In each thread that runs. */
+/*
+ * In each thread that runs. A look needs more stack than a handler of the program may have left on
+ * its alternate stack. Such a thread is looked at by a later tick.
+ */
 static enum trapline_action on_patch_tick(const struct trapline_hit *hit)
 {
-	patch_tick(hit->arg, hit->tid, hit->ip, hit->sp);
+	trap_note_stack(hit->context);
+	if (trap_has_room(LOOK_BYTES))
+		patch_tick(hit->arg, hit->tid, hit->ip, hit->sp);
 	return TRAPLINE_GO_ON;
 }
 
