@@ -105,6 +105,9 @@ static int hold_if_good(struct injection *in, struct held_thread *t, pid_t tid)
  * Tries each thread once. A thread that could not return from its first system call, were trapline
  * killed then, is taken only if there is no other. So is one that waits in a call whose timeout has
  * to be changed. -EBUSY: all of them transfer data.
+ *
+ * The first thread comes last: while it is stopped, the kernel gives the signals to the process to
+ * other threads, and its own call does not end with EINTR.
  */
 static int hold_any(struct injection *in, struct held_thread *t, int round)
 {
@@ -113,9 +116,9 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 	int result = n ? -EBUSY : -EAGAIN;
 
 	for (size_t k = 0; k < n; k++) {
-		bool is_last = round < FIRST_TRIES &&
-			       call_kind_of(in->pid, tids[k]) == CALL_IS_TIMED;
-		int err = is_last ? -EAGAIN : hold_if_good(in, t, tids[k]);
+		const pid_t tid = tids[(k + 1) % n];
+		bool is_last = round < FIRST_TRIES && call_kind_of(in->pid, tid) == CALL_IS_TIMED;
+		int err = is_last ? -EAGAIN : hold_if_good(in, t, tid);
 
 		if (held_is_over()) {
 			if (!err)
@@ -129,7 +132,7 @@ static int hold_any(struct injection *in, struct held_thread *t, int round)
 			result = -EAGAIN;
 		if (err)
 			continue;
-		if (program_seccomp(in->pid, tids[k])) { /* it has one since a moment ago */
+		if (program_seccomp(in->pid, tid)) { /* it has one since a moment ago */
 			held_end(t);
 			return injection_refuse_filter(in);
 		}
