@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* own_fd.c - see own_fd.h. */
+#include "base/general_regs.h"
+
 #include "base/own_fd.h"
 
 #include <errno.h>

@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/shared_signal.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/window/window.h"
@@ -154,8 +155,12 @@ TRAP_PATH static uint64_t own_stack_take(ucontext_t *context)
 /* The mask is the context's: a window that begins has changed it. */
 TRAP_PATH static void own_stack_give(ucontext_t *context, uint64_t top)
 {
+	uint64_t mask;
+
 	if (top)
 		atomic_set(&(*lowest_word(top))->state, (uint32_t)RESTS);
+	__builtin_memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	shared_signal_leave(mask);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, sizeof(uint64_t));
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* own_table.c - see own_table.h. */
+#include "base/general_regs.h"
+
 #include "guest/own_table.h"
 
 #include <errno.h>
@@ -13,11 +15,11 @@
 
 #include "base/atomic.h"
 #include "base/own_fd.h"
+#include "base/shared_signal.h"
 #include "base/signal_bit.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "guest/own_thread.h"
-#include "trap/shared.h"
 
 #define STANDARD_FILES 3
 #define STACK_BYTES (64u << 10)
@@ -184,7 +186,7 @@ TRAP_PATH long own_table_call(long (*run)(void *arg), void *arg)
 	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &sent, &before, sizeof(sent));
 	if (!push(&r))
 		wait_for(&r);
-	trap_leave_shared_to(before);
+	shared_signal_leave(before);
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	return r.result;
 }

@@ -7,10 +7,10 @@
 
 #include "base/action.h"
 #include "base/sent.h"
+#include "base/shared_signal.h"
 #include "base/sys.h"
 #include "guest/kernel_action.h"
 #include "guest/signals.h"
-#include "trap/shared.h"
 
 #define SEGV_BIT (1ull << (SIGSEGV - 1))
 /* While Trapline's handler runs: what instructions raise cannot wait. */
@@ -79,7 +79,7 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 
 	if (info->si_code <= 0 || !tool->take(info, context))
 		pass_on(info, context);
-	trap_leave_shared_to(mask_of(&after->uc_sigmask));
+	shared_signal_leave(mask_of(&after->uc_sigmask));
 }
 
 /* By the flags that matter when the kernel makes the frame. */

@@ -33,6 +33,7 @@
 #include "guest/deferred.h"
 #include "guest/kernel_action.h"
 #include "guest/own_masks.h"
+#include "trap/dispatch.h"
 #include "trap/foreign.h"
 #include "trap/install.h"
 
@@ -259,11 +260,13 @@ void signals_prepare(int (*end)(void))
 	trap_held_bit = trap->marker;
 	trap_let_go = let_trap_go;
 	trap_is_held = is_held;
+	trap_blocks_signals = 1;
 	begin(trap, end);
 }
 
 void signals_take_marked(int (*end)(void))
 {
+	trap_blocks_signals = 1;
 	atomic_set(&trap_held_bit, trap->marker);
 	atomic_set(&trap->has_let_go, 0u);
 	trap->end = end;

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "base/sent.h"
+#include "base/shared_signal.h"
 #include "base/signal_bit.h"
 #include "base/sys.h"
-#include "trap/shared.h"
 
 #define ALL (~0ull)
 #define RAISED (SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGTRAP))
@@ -72,7 +72,7 @@ static void run(void *arg)
 	if (left->is_on_alternate)
 		set_alternate(&left->alternate);
 	sent_let(&hold);
-	trap_leave_shared_to(left->mask);
+	shared_signal_leave(left->mask);
 }
 
 void stack_call(void *top, size_t bytes, void (*call)(void *), void *arg)

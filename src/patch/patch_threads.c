@@ -162,7 +162,7 @@ static int look_at_all(struct threads_wait *wait)
 
 /*
  * In each thread that runs. A look needs more stack than a handler of the program may have left on
- * its alternate stack. Such a thread is looked at by a later tick.
+ * its alternate stack. A later sample inspects such a thread.
  */
 static enum trapline_action on_patch_tick(const struct trapline_hit *hit)
 {

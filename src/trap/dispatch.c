@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/frame.h"
 #include "base/sent.h"
+#include "base/shared_signal.h"
 #include "base/sys.h"
 #include "base/text_byte.h"
 #include "base/trap_path.h"
@@ -35,7 +36,6 @@
 #include "trap/inflight.h"
 #include "trap/probe_record.h"
 #include "trap/room.h"
-#include "trap/shared.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
 
@@ -74,6 +74,7 @@ struct trap_thread {
 static __thread struct trap_thread self __attribute__((tls_model("initial-exec")));
 
 int trap_on_thread_stack;
+int trap_blocks_signals;
 struct trapline_event *trap_tick;
 uint32_t trap_had_ticks;
 trap_finder trap_find_sent;
@@ -329,6 +330,17 @@ TRAP_PATH void trap_let_traps_come(const ucontext_t *context)
 	sys4(SYS_rt_sigprocmask, SIG_UNBLOCK, &trap, NULL, sizeof(trap));
 }
 
+TRAP_PATH void trap_leave_shared(const ucontext_t *context)
+{
+	const uint64_t trap = 1ull << (SIGTRAP - 1);
+	uint64_t mask;
+
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	if (trap_on_thread_stack)
+		sys4(SYS_rt_sigprocmask, SIG_BLOCK, &trap, NULL, sizeof(trap));
+	shared_signal_leave(mask);
+}
+
 TRAP_PATH int trap_signal_waits(const ucontext_t *context)
 {
 	uint64_t pending = 0;
@@ -363,9 +375,9 @@ TRAP_PATH static void record_hit(struct trapline_event *ev, const struct traplin
 TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hit *hit)
 {
 	static const uint64_t no_frames[1];
-	const int keeps_signals = trap_on_thread_stack && ev->mechanism != TRAPLINE_BY_PROBE;
+	const int is_by_signal = ev->mechanism != TRAPLINE_BY_PROBE;
 
-	if (keeps_signals)
+	if (trap_on_thread_stack && is_by_signal)
 		trap_let_traps_come(hit->context);
 	hit->stack = no_frames;
 	uint32_t first_generation = ev->first_generation;
@@ -380,7 +392,7 @@ TRAP_PATH static void run_callback(struct trapline_event *ev, struct trapline_hi
 		event_sync(ev);
 		event_leave(ev);
 	}
-	if (keeps_signals)
+	if ((trap_on_thread_stack || trap_blocks_signals) && is_by_signal)
 		trap_leave_shared(hit->context);
 }
 

@@ -19,6 +19,13 @@ void trap_on_sigtrap(int sig, siginfo_t *info, void *context);
 extern int trap_on_thread_stack;
 
 /*
+ * Set before trap_install(), by what came into a foreign process: signals of the program wait while
+ * the handler runs, on any stack. A hit must not make its thread one that takes a signal which
+ * the kernel meant for the first thread: see base/shared_signal.c.
+ */
+extern int trap_blocks_signals;
+
+/*
  * From now on a signal that comes too late, and a trap's callback that does nothing, make no system
  * call: the program may be killed for it. For when no event of Trapline is armed any more. AS-Safe.
  */
@@ -29,6 +36,12 @@ void trap_make_no_calls(void);
  * AS-Safe.
  */
 void trap_let_traps_come(const ucontext_t *context);
+
+/*
+ * At the end of a callback, all signals blocked but SIGTRAP: one that the first thread is to take
+ * is left to it. On the thread's own stack SIGTRAP is blocked until the handler is left. AS-Safe.
+ */
+void trap_leave_shared(const ucontext_t *context);
 
 /* There, in a callback: 1: a signal of the program waits for its end. AS-Safe. */
 int trap_signal_waits(const ucontext_t *context);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/atomic.h"
+#include "base/shared_signal.h"
 #include "base/sys.h"
 #include "code/poke/poke_trap.h"
 #include "code/window/window_under.h"
@@ -14,7 +15,6 @@
 #include "trap/foreign.h"
 #include "trap/install.h"
 #include "trap/room.h"
-#include "trap/shared.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51 /* Linux commit 1c33bb0507508 (v5.14) */
@@ -141,8 +141,10 @@ int trap_install(void)
 	 * On a thread's own stack no handler of the program comes on top of Trapline, except for
 	 * those of faults, which cannot wait.
 	 */
-	if (trap_on_thread_stack)
+	if (trap_on_thread_stack || trap_blocks_signals)
 		block_all(&action.sa_mask);
+	if (!trap_on_thread_stack)
+		sigdelset(&action.sa_mask, SIGTRAP);
 	action.sa_flags = SA_SIGINFO | SA_RESTART;
 	action.sa_flags |= trap_on_thread_stack ? 0 : SA_ONSTACK | SA_NODEFER;
 	prepare_room();
@@ -161,7 +163,8 @@ int trap_install(void)
 		open_to_traps();
 	on_thread_stack = trap_on_thread_stack;
 	atomic_set(&poke_before_callback, on_thread_stack ? trap_let_traps_come : NULL);
-	atomic_set(&poke_after_callback, on_thread_stack ? trap_leave_shared : NULL);
+	atomic_set(&poke_after_callback,
+		   on_thread_stack || trap_blocks_signals ? trap_leave_shared : NULL);
 	errno = saved;
 	return err;
 }

@@ -23,7 +23,6 @@
 #include "trap/foreign.h"
 #include "trap/probe_entry.h"
 #include "trap/probe_gate.h"
-#include "trap/shared.h"
 
 /* From rsp of the entry's frame; all of them are checked below. */
 /* All but rcx and rsp, from the context at rsp. */
@@ -169,14 +168,6 @@ TRAP_PATH void trap_probe_come_back(ucontext_t *context, uint64_t top)
 		give(context, top);
 }
 
-TRAP_PATH static uint64_t own_mask(const ucontext_t *context)
-{
-	uint64_t mask;
-
-	__builtin_memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	return mask;
-}
-
 /* Where the thread continues. The owner may be another one by now: what was asked is what takes. */
 TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 {
@@ -192,9 +183,6 @@ TRAP_PATH uint64_t trap_probe_take(uint64_t number, ucontext_t *context)
 		trap_take_probe(context);
 	if (!gate && (uint64_t)context->uc_mcontext.gregs[REG_RIP] != probe->address)
 		to = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
-	/* On another stack signals are blocked, and the context has the mask that comes back. */
-	if (GENERAL_REGS_ONLY && atomic_get(&trap_other_stack.give))
-		trap_leave_shared_to(own_mask(context));
 	foreign_send_kept();
 	return to;
 }

@@ -18,6 +18,7 @@
 
 #include "base/atomic.h"
 #include "base/sent.h"
+#include "base/shared_signal.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/insn/insn_context.h"
@@ -47,6 +48,7 @@ TRAP_PATH static void go_on(struct window_area *a, ucontext_t *context)
 	if (a->request.ended)
 		a->request.ended(a);
 	window_faults_release();
+	shared_signal_leave(a->guest_mask);
 }
 
 /* To the system call, which the thread executes itself. */
@@ -60,6 +62,7 @@ TRAP_PATH static void suspend(struct window_area *a, ucontext_t *context)
 	a->step_sp = (uint64_t)gregs[REG_RSP];
 	memcpy(&context->uc_sigmask, &a->guest_mask, sizeof(a->guest_mask));
 	a->is_active = WINDOW_SUSPENDED;
+	shared_signal_leave(a->guest_mask);
 }
 
 /* After it, and one more instruction: by the gate that saves all registers. */

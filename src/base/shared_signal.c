@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shared.c - a signal to the process is left to the thread that the kernel has woken for it.
+ * shared_signal.c - a signal to the process is left to the thread that the kernel has woken for it.
  *
  * That is the first thread, if it does not block the signal. But until it has a CPU, any thread
  * that returns from a handler takes what waits for the process, and threads with signals of
@@ -14,19 +14,19 @@
 #include "base/general_regs.h"
 #include "base/own_fd.h"
 
-#include "trap/shared.h"
+#include "base/shared_signal.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/sys.h"
 #include "base/trap_path.h"
 
 #define NAP_NS 100000
-#define NAPS_MAX 20000 /* 2 s and more: then it does not run */
-#define KEY_BYTES 8u   /* of "ShdPnd:\t" and "SigBlk:\t" */
+#define NAPS_MAX 20000	 /* 2 s and more: then it does not run */
+#define STOPPED_NAPS 500 /* Trapline loads something in it; a debugger takes longer */
+#define KEY_BYTES 8u	 /* of "ShdPnd:\t" and "SigBlk:\t" */
 #define DIGITS 16u
 
 /* What is first in /proc/self/status. */
@@ -54,15 +54,25 @@ TRAP_PATH static uint64_t number_of(const struct line *line)
 	return value;
 }
 
+/* memcmp(3) may use vector registers. */
+TRAP_PATH static int is_key(const struct line *line, const char *key)
+{
+	uint32_t i = 0;
+
+	while (key[i] && i < line->bytes && key[i] == line->text[i])
+		i++;
+	return !key[i];
+}
+
 TRAP_PATH static void take_line(const struct line *line, struct first *out)
 {
-	if (!memcmp(line->text, "State:\t", 7))
+	if (is_key(line, "State:\t"))
 		out->state = line->text[7];
 	if (line->bytes < sizeof(line->text))
 		return;
-	if (!memcmp(line->text, "ShdPnd:\t", KEY_BYTES))
+	if (is_key(line, "ShdPnd:\t"))
 		out->waiting = number_of(line);
-	if (!memcmp(line->text, "SigBlk:\t", KEY_BYTES)) {
+	if (is_key(line, "SigBlk:\t")) {
 		out->blocked = number_of(line);
 		out->is_known = 1;
 	}
@@ -96,16 +106,18 @@ TRAP_PATH static void read_first(struct first *out)
 }
 
 /* 1: the first thread is about to take a signal that this one would take as well. */
-TRAP_PATH static int is_for_first(uint64_t taken_here)
+TRAP_PATH static int is_for_first(uint64_t taken_here, int naps)
 {
 	struct first first = { 0 };
 
 	read_first(&first);
-	return first.is_known && (first.state == 'R' || first.state == 'S') &&
-	       (first.waiting & ~first.blocked & taken_here);
+	if (!first.is_known || !(first.waiting & ~first.blocked & taken_here))
+		return 0;
+	return first.state == 'R' || first.state == 'S' ||
+	       (first.state == 't' && naps < STOPPED_NAPS);
 }
 
-TRAP_PATH void trap_leave_shared_to(uint64_t mask)
+TRAP_PATH void shared_signal_leave(uint64_t mask)
 {
 	struct timespec nap = { 0, NAP_NS };
 	uint64_t pending = 0;
@@ -113,16 +125,6 @@ TRAP_PATH void trap_leave_shared_to(uint64_t mask)
 	if (sys2(SYS_rt_sigpending, &pending, sizeof(pending)) || !(pending & ~mask) ||
 	    sys_gettid() == sys_getpid())
 		return;
-	for (int i = 0; i < NAPS_MAX && is_for_first(~mask); i++)
+	for (int i = 0; i < NAPS_MAX && is_for_first(~mask, i); i++)
 		sys_nap(&nap);
-}
-
-TRAP_PATH void trap_leave_shared(const ucontext_t *context)
-{
-	const uint64_t trap = 1ull << (SIGTRAP - 1);
-	uint64_t mask;
-
-	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	sys4(SYS_rt_sigprocmask, SIG_BLOCK, &trap, NULL, sizeof(trap));
-	trap_leave_shared_to(mask);
 }
