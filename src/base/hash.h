@@ -26,6 +26,13 @@ static inline uint64_t hash_mixed(uint64_t x)
 	return x ^ x >> 31;
 }
 
+/* A sequence of numbers for a table in memory: cheaper than a byte each, and for no file. */
+static inline uint64_t hash_step(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * HASH_MIX;
+	return hash ^ hash >> 29;
+}
+
 static inline uint64_t hash_add(uint64_t hash, uint64_t value)
 {
 	return (hash ^ value) * HASH_PRIME;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_locate.c - addresses become locations, which mean something after the process has ended. */
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/atomic.h"
@@ -11,40 +8,14 @@
 #include "flow/flow_record.h"
 #include "flow/flow_state.h"
 #include "flow/flow_step.h"
+#include "search/search_locate.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
-
-static char program_path[496];
-
-int flow_locate_start(void)
-{
-	long n = sys4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path,
-		      sizeof(program_path) - 1);
-
-	program_path[n > 0 ? n : 0] = '\0';
-	stack_warm_up();
-	return 0;
-}
-
-uint64_t flow_locate(uint64_t address)
-{
-	struct dl_find_object object;
-
-	if (_dl_find_object((void *)(uintptr_t)address, &object))
-		return address & FILE_PLACE_MASK;
-	const struct link_map *map = object.dlfo_link_map;
-	const char *path = map->l_name && *map->l_name ? map->l_name : program_path;
-	int file = file_table_add(flow_region->files, FLOW_FILES, path);
-
-	if (file <= 0)
-		return address & FILE_PLACE_MASK;
-	return (uint64_t)file << FILE_PLACE_BITS | ((address - map->l_addr) & FILE_PLACE_MASK);
-}
 
 void flow_locate_stack(struct flow_stack *stack)
 {
 	for (uint32_t i = 0; i < stack->count && i < FLOW_FRAMES; i++)
-		stack->frames[i] = flow_locate(stack->frames[i]);
+		stack->frames[i] = search_locate(flow_region->files, FLOW_FILES, stack->frames[i]);
 }
 
 int flow_is_called_by_libc(const ucontext_t *context)

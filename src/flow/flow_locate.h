@@ -5,8 +5,6 @@
 
 #include "flow/flow_state.h"
 
-int flow_locate_start(void);
-uint64_t flow_locate(uint64_t address);
 void flow_locate_stack(struct flow_stack *stack);
 /* Does a function of libc call the one that the thread is in? */
 int flow_is_called_by_libc(const ucontext_t *context);

@@ -20,23 +20,17 @@
 static uint32_t hash[HASH]; /* number of a record + 1 */
 static uint64_t hashes[FLOW_RECORDS];
 
-static uint64_t mix(uint64_t h, uint64_t value)
-{
-	h = (h ^ value) * HASH_MIX;
-	return h ^ h >> 29;
-}
-
 static uint64_t identity(const struct flow_moment *m, const struct flow_wish *w)
 {
 	uint64_t back = 0;
-	uint64_t h = mix(1 + (uint64_t)w->kind, (uint64_t)w->grade);
+	uint64_t h = hash_step(1 + (uint64_t)w->kind, (uint64_t)w->grade);
 
 	if (w->kind == FLOW_RESIDUE)
-		h = mix(h, w->address);
+		h = hash_step(h, w->address);
 	else
 		flow_peek(m, &back, m->regs[INSN_RSP], sizeof(back));
-	h = mix(mix(h, back), w->source);
-	return mix(mix(h, w->step), (uint64_t)(uintptr_t)w->name) | 1;
+	h = hash_step(hash_step(h, back), w->source);
+	return hash_step(hash_step(h, w->step), (uint64_t)(uintptr_t)w->name) | 1;
 }
 
 /* 1: there is one like it. */

@@ -14,7 +14,6 @@
 #include "flow/flow.h"
 #include "flow/flow_budget.h"
 #include "flow/flow_jumps.h"
-#include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_residue.h"
 #include "flow/flow_source.h"
@@ -22,6 +21,7 @@
 #include "flow/flow_step.h"
 #include "flow/flow_watch.h"
 #include "flow/flow_window.h"
+#include "search/search_locate.h"
 
 #define IDLE 2000u
 #define IDLE_WITHOUT_WATCHES 50000u
@@ -81,8 +81,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	int err = flow_marks_start();
 
 	flow_region = region;
-	if (!err)
-		err = flow_locate_start();
+	search_locate_start();
 	if (err)
 		snprintf(why, n, "%s", strerror(-err));
 	if (!err)

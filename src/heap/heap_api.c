@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -31,21 +30,18 @@
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
-#include "guest/own_thread.h"
 #include "heap/heap_line.h"
 #include "record/heap_region.h"
+#include "search/search_reader.h"
 
 #define OBJECT "libtrapline-guard-late.so"
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 1000000u
 #define ALLOWANCE_NS 10000000u
 #define ALIGN_MOST 16u
-#define LINE_BYTES 32768u
 #define STATUS_BYTES 4096u
 #define MASK_NAP_NS 1000000
 #define MASK_LOOKS 100u
-/* A record that stays half written for so long belongs to a dead thread. */
-#define LOOK_AFTER_S 1
 
 struct object {
 	int (*begin)(struct heap_region *region);
@@ -57,12 +53,7 @@ struct trapline_heap {
 	struct object object;
 	struct heap_region *region; /* the object's, from begin() on: it may count there later */
 	pid_t pid;		    /* a forked child has a copy of Trapline, and no search */
-	pthread_t thread;
-	uint32_t is_over;
-	uint64_t reported;
-	uint64_t unwritten;
-	uint64_t torn;
-	char line[LINE_BYTES];
+	struct search_reader reader;
 };
 
 static int check_opts(const struct trapline *t, const struct trapline_heap_opts *o)
@@ -215,22 +206,6 @@ fill_moment(const struct heap_region *region, const struct heap_moment *from, st
 	return &out->public;
 }
 
-static void write_line(struct trapline_heap *h, size_t length)
-{
-	h->line[length] = '\n';
-	for (size_t at = 0; at < length + 1;) {
-		ssize_t n = sys_write(h->opts.fd, h->line + at, length + 1 - at);
-
-		if (n == -EINTR)
-			continue;
-		if (n <= 0) {
-			counter_add(&h->unwritten, 1u);
-			return;
-		}
-		at += (size_t)n;
-	}
-}
-
 static void take(struct trapline_heap *h, const struct heap_record *record)
 {
 	static const uint32_t accesses[] = {
@@ -251,47 +226,25 @@ static void take(struct trapline_heap *h, const struct heap_record *record)
 		.first = fill_moment(h->region, &record->first, &first),
 		.allocated = fill_moment(h->region, &record->alloc, &allocated),
 		.freed = fill_moment(h->region, &record->freed, &freed),
-		.json = h->line,
+		.json = h->reader.line,
 	};
 
-	report.json_length = heap_report_line(h->region, record, h->line, sizeof(h->line) - 1);
+	report.json_length =
+		heap_report_line(h->region, record, h->reader.line, sizeof(h->reader.line) - 1);
 	if (h->opts.report)
 		h->opts.report(h->opts.arg, &report);
-	if (h->opts.fd > 0)
-		write_line(h, report.json_length);
-	counter_add(&h->reported, 1u);
+	search_reader_report(&h->reader, report.json_length);
 }
 
-static void *read_records(void *arg)
+static int take_next(void *arg)
 {
-	struct timespec second = { LOOK_AFTER_S, 0 };
 	struct trapline_heap *h = arg;
-	uint32_t *told = &h->region->told;
 	struct heap_record record;
 
-	own_thread_begins();
-	for (;;) {
-		/* In this order: what is reported after the inspection wakes this thread. */
-		uint32_t seen = atomic_get(told);
-		uint32_t is_over = atomic_get(&h->is_over);
-
-		own_thread_opens_to_code();
-		while (heap_read(h->region, &record, &h->torn))
-			take(h, &record);
-		own_thread_shuts();
-		bool is_half = atomic_get(&h->region->write_at) != h->region->read_at;
-		if (is_over && !is_half)
-			return NULL;
-		sys6(SYS_futex, told, FUTEX_WAIT_PRIVATE, seen, is_half ? &second : NULL, NULL, 0);
-	}
-}
-
-static void end_thread(struct trapline_heap *h)
-{
-	atomic_set(&h->is_over, 1u);
-	atomic_add(&h->region->told, 1u);
-	sys6(SYS_futex, &h->region->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	pthread_join(h->thread, NULL);
+	if (!heap_read(h->region, &record, &h->reader.torn))
+		return 0;
+	take(h, &record);
+	return 1;
 }
 
 /* ---- start and stop ---- */
@@ -346,7 +299,13 @@ static int start(struct trapline_heap *h)
 	h->region = new_region(&h->opts, &facts);
 	if (!h->region)
 		return failed(-ENOMEM, FAILED_EVENT, NULL);
-	err = own_thread_start_joinable(&h->thread, read_records, h);
+	h->reader.told = &h->region->told;
+	h->reader.write_at = &h->region->write_at;
+	h->reader.read_at = &h->region->read_at;
+	h->reader.take = take_next;
+	h->reader.arg = h;
+	h->reader.fd = h->opts.fd;
+	err = search_reader_start(&h->reader);
 	if (err) {
 		memory_unmap(h->region, sizeof(*h->region));
 		return failed(err, FAILED_EVENT, NULL);
@@ -354,7 +313,7 @@ static int start(struct trapline_heap *h)
 	err = h->object.begin(h->region);
 	if (!err)
 		return 0;
-	end_thread(h);
+	search_reader_end(&h->reader);
 	err = explain_refusal(h->region, err);
 	/* What begin() refused at once is not known to the object. */
 	if (atomic_get(&h->region->run.state) == RUN_NEW)
@@ -398,9 +357,9 @@ TRAPLINE_API int trapline_heap_stats(struct trapline_heap *h, struct trapline_he
 		.sampled = counter_get(&c[HEAP_SAMPLED]),
 		.cost_ns = counter_get(&c[HEAP_COST_NS]),
 		.found = counter_get(&c[HEAP_FOUND]),
-		.reported = counter_get(&h->reported),
-		.lost = counter_get(&c[HEAP_LOST_RECORDS]) + counter_get(&h->torn) +
-			counter_get(&h->unwritten),
+		.reported = counter_get(&h->reader.reported),
+		.lost = counter_get(&c[HEAP_LOST_RECORDS]) + counter_get(&h->reader.torn) +
+			counter_get(&h->reader.unwritten),
 		.has_registers = !counter_get(&c[HEAP_UNWATCHED]),
 	};
 
@@ -416,7 +375,7 @@ TRAPLINE_API void trapline_heap_stop(struct trapline_heap *h)
 		return;
 	if (h->pid == sys_getpid()) {
 		h->object.end();
-		end_thread(h);
+		search_reader_end(&h->reader);
 	}
 	free(h);
 }

@@ -65,12 +65,6 @@ const struct heap_stack *heap_stacks_get(const struct heap_stacks *stacks, uint3
 	return &stacks->rows[number - 1];
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * HASH_MIX;
-	return hash ^ hash >> 29;
-}
-
 /* ---- stacks, each once ---- */
 
 static bool is_same(const struct heap_stack *s, uint64_t hash, const struct heap_walk *walk)
@@ -101,7 +95,7 @@ static uint32_t heap_stacks_add(struct heap_stacks *stacks, const struct heap_wa
 	uint32_t made = 0;
 
 	for (uint32_t i = 0; i < walk->count; i++)
-		hash = mix(hash, walk->frames[i]);
+		hash = hash_step(hash, walk->frames[i]);
 	for (uint32_t n = 0; n < PROBES; n++) {
 		uint32_t *number = &stacks->numbers[(uint32_t)((hash >> 8) + n) % STACKS];
 		uint32_t held = atomic_get(number);
@@ -121,7 +115,7 @@ static uint32_t heap_stacks_add(struct heap_stacks *stacks, const struct heap_wa
 
 static struct cache_row *row_for(struct heap_stacks *stacks, const uint64_t *frame)
 {
-	uint64_t hash = mix((uintptr_t)frame, frame[1]);
+	uint64_t hash = hash_step((uintptr_t)frame, frame[1]);
 
 	return &stacks->cache[hash % CACHE_ROWS];
 }

@@ -7,9 +7,6 @@
  */
 #include "heap/heap_tell.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
@@ -21,6 +18,7 @@
 #include "base/sys.h"
 #include "heap/heap.h"
 #include "heap/heap_fault.h"
+#include "search/search_locate.h"
 #include "trap/arch.h"
 #include "trap/stack.h"
 
@@ -29,16 +27,11 @@
 
 static struct heap_stacks *stacks;
 static uint64_t known[KNOWN];
-static char program_path[496];
 
 int heap_tell_start(void)
 {
-	long n = sys4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program_path,
-		      sizeof(program_path) - 1);
-
-	program_path[n > 0 ? n : 0] = '\0';
 	stacks = heap_stacks_new(false);
-	stack_warm_up();
+	search_locate_start();
 	return stacks ? 0 : -ENOMEM;
 }
 
@@ -80,12 +73,6 @@ static bool is_known(uint64_t hash)
 	return false;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * HASH_MIX;
-	return hash ^ hash >> 29;
-}
-
 static uint64_t pc_of(const struct heap_error *e)
 {
 	return e->ip ? e->ip : arch_pc(e->context);
@@ -93,41 +80,26 @@ static uint64_t pc_of(const struct heap_error *e)
 
 static bool was_told(const struct heap_error *e)
 {
-	uint64_t hash = mix(1 + (uint64_t)e->kind, (uint64_t)e->grade);
+	uint64_t hash = hash_step(1 + (uint64_t)e->kind, (uint64_t)e->grade);
 
 	if (e->context)
-		hash = mix(hash, pc_of(e));
+		hash = hash_step(hash, pc_of(e));
 	if (e->frame)
-		hash = mix(hash, e->frame[1]);
+		hash = hash_step(hash, e->frame[1]);
 	for (uint32_t i = 0; i < e->frame_count; i++)
-		hash = mix(hash, e->frames[i]);
+		hash = hash_step(hash, e->frames[i]);
 	if (e->slot)
-		hash = mix(hash, e->slot->allocated.stack);
+		hash = hash_step(hash, e->slot->allocated.stack);
 	return is_known(hash);
 }
 
 /* ---- locations ---- */
 
-static uint64_t heap_place_of(uint64_t address)
-{
-	struct dl_find_object object;
-
-	if (_dl_find_object((void *)(uintptr_t)address, &object))
-		return address & FILE_PLACE_MASK;
-	const struct link_map *map = object.dlfo_link_map;
-	const char *path = map->l_name && *map->l_name ? map->l_name : program_path;
-	int file = file_table_add(heap_region->files, HEAP_FILES, path);
-
-	if (file <= 0)
-		return address & FILE_PLACE_MASK;
-	return (uint64_t)file << FILE_PLACE_BITS | ((address - map->l_addr) & FILE_PLACE_MASK);
-}
-
 /* A return address is behind its call, which may be the last instruction of its object. */
 static void set_frames(struct heap_moment *m, const uint64_t *frames, uint32_t count)
 {
 	for (uint32_t i = 0; i < count && frames[i]; i++) {
-		m->frames[i] = heap_place_of(frames[i]);
+		m->frames[i] = search_locate(heap_region->files, HEAP_FILES, frames[i]);
 		m->frame_count = i + 1;
 	}
 }

@@ -3,12 +3,10 @@
  * race_api.c - public entry points of the race detector, for programs that search for races
  * in themselves.
  *
- * Handlers write records into a region; a thread of the library reads them and reports
- * the races. It sleeps on a futex that the handlers wake, so it never runs while nothing
- * is found.
+ * Handlers write records into a region; a thread of the library (search_reader.h) reads them and
+ * reports the races.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,32 +19,24 @@
 #include "core/explain.h"
 #include "core/opts_copy.h"
 #include "core/target.h"
-#include "guest/own_thread.h"
 #include "race/race.h"
 #include "race/race_line.h"
 #include "race/race_start.h"
 #include "record/race_judge.h"
 #include "record/race_region.h"
 #include "record/race_words.h"
+#include "search/search_reader.h"
 
 #define BUDGET_PPM 20000u
 #define BUDGET_PPM_MAX 10000000u
-#define LINE_BYTES 32768u
-/* A record that stays half written for so long belongs to a dead thread. */
-#define LOOK_AFTER_S 1
 
 struct trapline_race {
 	struct trapline_race_opts opts;
 	struct race_region *region;
 	pid_t pid; /* a forked child has a copy of Trapline, and no search */
-	pthread_t thread;
-	uint32_t is_over;
-	uint64_t reported;
+	struct search_reader reader;
 	uint64_t below_grade;
-	uint64_t unwritten;
-	uint64_t torn;
 	uint64_t told[(RACE_PAIRS + 63) / 64]; /* a bit for each pair */
-	char line[LINE_BYTES];
 };
 
 static int check_opts(const struct trapline *t, const struct trapline_race_opts *o)
@@ -86,22 +76,6 @@ static void fill_side(const struct race_region *region, const struct race_side *
 	}
 }
 
-static void write_line(struct trapline_race *r, size_t length)
-{
-	r->line[length] = '\n';
-	for (size_t at = 0; at < length + 1;) {
-		ssize_t n = sys_write(r->opts.fd, r->line + at, length + 1 - at);
-
-		if (n == -EINTR)
-			continue;
-		if (n <= 0) {
-			counter_add(&r->unwritten, 1u);
-			return;
-		}
-		at += (size_t)n;
-	}
-}
-
 static void api_tell(struct trapline_race *r, const struct race_record *record,
 		     struct race_judgement judgement)
 {
@@ -118,7 +92,7 @@ static void api_tell(struct trapline_race *r, const struct race_record *record,
 		.time_ns = record->time_ns,
 		.stalled_ns = record->stalled_ns,
 		.first = &first,
-		.json = r->line,
+		.json = r->reader.line,
 	};
 
 	fill_side(r->region, &record->first, frames[0], &first);
@@ -126,13 +100,11 @@ static void api_tell(struct trapline_race *r, const struct race_record *record,
 		fill_side(r->region, &record->second, frames[1], &second);
 		report.second = &second;
 	}
-	report.json_length =
-		race_report_line(r->region, record, judgement, r->line, sizeof(r->line) - 1);
+	report.json_length = race_report_line(r->region, record, judgement, r->reader.line,
+					      sizeof(r->reader.line) - 1);
 	if (r->opts.report)
 		r->opts.report(r->opts.arg, &report);
-	if (r->opts.fd > 0)
-		write_line(r, report.json_length);
-	counter_add(&r->reported, 1u);
+	search_reader_report(&r->reader, report.json_length);
 }
 
 /*
@@ -156,36 +128,15 @@ static void take(struct trapline_race *r, const struct race_record *record)
 	api_tell(r, record, judgement);
 }
 
-static void *read_records(void *arg)
+static int take_next(void *arg)
 {
-	struct timespec second = { LOOK_AFTER_S, 0 };
 	struct trapline_race *r = arg;
-	uint32_t *told = &r->region->told;
 	struct race_record record;
 
-	own_thread_begins();
-	for (;;) {
-		/* In this order: what is reported after the inspection wakes this thread. */
-		uint32_t seen = atomic_get(told);
-		uint32_t is_over = atomic_get(&r->is_over);
-
-		own_thread_opens_to_code();
-		while (race_read(r->region, &record, &r->torn))
-			take(r, &record);
-		own_thread_shuts();
-		if (is_over)
-			return NULL;
-		int is_half = atomic_get(&r->region->write_at) != r->region->read_at;
-		sys6(SYS_futex, told, FUTEX_WAIT_PRIVATE, seen, is_half ? &second : NULL, NULL, 0);
-	}
-}
-
-static void end_thread(struct trapline_race *r)
-{
-	atomic_set(&r->is_over, 1u);
-	atomic_add(&r->region->told, 1u);
-	sys6(SYS_futex, &r->region->told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	pthread_join(r->thread, NULL);
+	if (!race_read(r->region, &record, &r->reader.torn))
+		return 0;
+	take(r, &record);
+	return 1;
 }
 
 static int explain_refusal(const struct race_process *row, int err)
@@ -232,7 +183,13 @@ static int start(struct trapline_race *r)
 		memory_unmap(r->region, sizeof(*r->region));
 		return err;
 	}
-	err = own_thread_start_joinable(&r->thread, read_records, r);
+	r->reader.told = &r->region->told;
+	r->reader.write_at = &r->region->write_at;
+	r->reader.read_at = &r->region->read_at;
+	r->reader.take = take_next;
+	r->reader.arg = r;
+	r->reader.fd = r->opts.fd;
+	err = search_reader_start(&r->reader);
 	if (err && !race_stop(RACE_STEP_NONE))
 		memory_unmap(r->region, sizeof(*r->region));
 	return err;
@@ -280,10 +237,10 @@ TRAPLINE_API int trapline_race_stats(struct trapline_race *r, struct trapline_ra
 		.spent_ns = counter_get(&row->spent_ns),
 		.run_ns = counter_get(&row->run_ns),
 		.found = counter_get(&row->counters[RACE_FOUND]),
-		.reported = counter_get(&r->reported),
+		.reported = counter_get(&r->reader.reported),
 		.below_grade = counter_get(&r->below_grade),
-		.lost = counter_get(&row->counters[RACE_LOST_FULL]) + counter_get(&r->torn) +
-			counter_get(&r->unwritten),
+		.lost = counter_get(&row->counters[RACE_LOST_FULL]) + counter_get(&r->reader.torn) +
+			counter_get(&r->reader.unwritten),
 		.threads = counter_get(&row->most_threads),
 	};
 
@@ -303,7 +260,7 @@ TRAPLINE_API void trapline_race_stop(struct trapline_race *r)
 		return;
 	}
 	int err = race_stop(RACE_STEP_NONE);
-	end_thread(r);
+	search_reader_end(&r->reader);
 	/* A thread that left a callback without a word may write there at any time. */
 	if (!err)
 		memory_unmap(r->region, sizeof(*r->region));
