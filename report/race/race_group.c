@@ -2,9 +2,14 @@
 /* race_group.c - see race_group.h. */
 #include "report/race/race_group.h"
 
+#include "report/files/headline.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define CALLERS_OF_MALLOC 3u
+#define INLINED_MAX 16u
+#define PAGE_BYTES 4096u
 
 static bool is_same_function(const struct race_access_place *a, const struct race_access_place *b)
 {
@@ -19,6 +24,39 @@ static bool is_same_pair(const struct race_view *a, const struct race_view *b)
 	return (is_same_function(&a->first, &b->first) &&
 		is_same_function(&a->second, &b->second)) ||
 	       (is_same_function(&a->first, &b->second) && is_same_function(&a->second, &b->first));
+}
+
+/* The outermost function of a stack that the user wrote: main(), or that of a thread. */
+static void outer_function(struct race_report *r, const struct race_side *side, char *buf, size_t n)
+{
+	struct place places[INLINED_MAX];
+	bool after;
+
+	*buf = '\0';
+	for (uint32_t i = side->frame_count; i-- && !*buf;) {
+		uint64_t at = race_frame(side, i, &after);
+		size_t count = race_frames(r, at, after, places, INLINED_MAX);
+		const struct place *p = count ? &places[count - 1] : NULL;
+
+		if (p && p->function && strcmp(p->function, "_start") != 0 &&
+		    headline_is_written(p))
+			snprintf(buf, n, "%s", p->function);
+	}
+}
+
+static bool is_same_outer_pair(struct race_report *r, const struct race_view *a,
+			       const struct race_view *b)
+{
+	char one[2][256];
+	char two[2][256];
+
+	outer_function(r, &a->record.first, one[0], sizeof(one[0]));
+	outer_function(r, &a->record.second, one[1], sizeof(one[1]));
+	outer_function(r, &b->record.first, two[0], sizeof(two[0]));
+	outer_function(r, &b->record.second, two[1], sizeof(two[1]));
+	return one[0][0] && one[1][0] &&
+	       ((!strcmp(one[0], two[0]) && !strcmp(one[1], two[1])) ||
+		(!strcmp(one[0], two[1]) && !strcmp(one[1], two[0])));
 }
 
 /* "table+0x40" is a part of table. */
@@ -51,6 +89,31 @@ static bool is_same_memory(const struct race_view *a, const struct race_view *b)
 	return a->record.pid == b->record.pid && a->record.address == b->record.address;
 }
 
+/*
+ * Another run has its memory at other addresses, with the same offset in the page. Known blocks are
+ * compared by their allocation.
+ */
+static bool is_same_in_another_run(const struct race_view *a, const struct race_view *b)
+{
+	return !a->variable[0] && !b->variable[0] && !a->record.has_heap && !b->record.has_heap &&
+	       a->record.pid != b->record.pid && a->record.memory == b->record.memory &&
+	       a->record.address % PAGE_BYTES == b->record.address % PAGE_BYTES;
+}
+
+/*
+ * One object without a lock races in all functions that access it. So the functions that begin the
+ * two stacks decide, where they are known.
+ */
+static bool is_same_cause(struct race_report *r, const struct race_view *a,
+			  const struct race_view *b)
+{
+	bool is_pair = is_same_pair(a, b);
+
+	if (is_same_memory(a, b))
+		return is_pair || is_same_outer_pair(r, a, b);
+	return is_pair && is_same_in_another_run(a, b);
+}
+
 static bool is_head(const struct race_view *v, enum race_grade grade_max)
 {
 	return v->is_told && !v->head && race_verdict(v, grade_max) == RACE_SHOWN;
@@ -64,7 +127,7 @@ bool race_group_join(struct race_report *r, struct race_view *v, enum race_grade
 		const struct race_view *other = race_report_view(r, i);
 
 		if (other != v && is_head(other, grade_max) && other->grade <= v->grade &&
-		    is_same_memory(other, v) && is_same_pair(other, v)) {
+		    is_same_cause(r, other, v)) {
 			v->head = other;
 			return true;
 		}

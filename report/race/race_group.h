@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * race_group.h - one variable, one report: races of the same variable between the same two
- * functions are reported once.
+ * race_group.h - one variable, one report: races of one variable between the same two functions,
+ * or between threads that began in the same two, are reported once.
  *
  * The race that is reported is the head. The others keep their fingerprints, for baselines and
- * suppressions, and are counted at the head. The same variable is: a name, no matter what its part;
- * blocks that the same stack allocated; else the same address in the same process.
+ * suppressions, and are counted at the head. A name is the same variable, no matter what its part,
+ * and so are blocks that the same stack allocated. Without these, it is the same address in the
+ * same process. In another process it is the same offset in the page, for the same two functions.
  */
 #ifndef RACE_GROUP_H
 #define RACE_GROUP_H

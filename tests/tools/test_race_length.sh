@@ -35,4 +35,17 @@ race --sweep --for 10 -- "$victims/race_length" ends
 ok "a program that ends by itself is not cut off once it is known how long it takes" $?
 holds '.[-1] | .runs - .runs_cut > 1' && [ "$(grep -c '^the end$' "$tmp/out")" -gt 1 ]
 ok "its runs come to their end" $?
+
+# One object without a lock, in eight functions, is one report; another object is another.
+for seconds in 2 4 8 16; do
+	race --sweep --for $seconds -- "$victims/race_many"
+	holds 'any(.[]; .type == "race" and (.also | length) >= 3)' &&
+		holds 'any(.[]; .type == "race" and .variable == "other")' && break
+done
+holds '[.[] | select(.type == "race")] | length == 2 and any(.[]; .variable == "other") and
+	any(.[]; (.variable | startswith("object")) and (.also | length) >= 3)'
+ok "races of one object in many functions of two threads are one report" $?
+race --sweep --for 4 --each -- "$victims/race_many"
+holds '[.[] | select(.type == "race")] | length > 3'
+ok "and with --each they are many" $?
 finished
