@@ -10,14 +10,10 @@
 #include "base/maps.h"
 #include "base/sys.h"
 #include "code/insn/insn.h"
+#include "code/unwind/unwind_table.h"
 
 #define LANDING_BYTES 4u
 #define CODE_BYTES_MAX (1u << 20)
-#define LOOK_AHEAD 16u
-#define POINTER_FORMAT 0x0f
-#define POINTER_SDATA4 0x0b
-#define POINTER_UDATA4 0x03
-#define POINTER_ABSOLUTE 0x00
 
 /* A structure of libgcc, as its unwinder uses it. */
 struct frame_bases {
@@ -27,52 +23,22 @@ struct frame_bases {
 };
 extern const void *_Unwind_Find_FDE(void *pc, struct frame_bases *bases);
 
-/* The form of addresses, by the letters of an entry's augmentation. -1: not known. */
-static int pointer_form(const uint8_t *cie)
-{
-	const char *letters = (const char *)cie + 9;
-	const uint8_t *at = (const uint8_t *)letters + strlen(letters) + 1;
-
-	if (*letters != 'z')
-		return POINTER_ABSOLUTE;
-	/*
-	 * Alignments, and the register of return addresses, are below 64: one byte each, as the
-	 * length is.
-	 */
-	at += 4;
-	for (const char *letter = letters + 1; *letter; letter++) {
-		if (*letter == 'R')
-			return *at;
-		if (*letter == 'L')
-			at++;
-		else if (*letter == 'P')
-			at += 1 + ((*at & POINTER_FORMAT) == POINTER_ABSOLUTE ? 8 : 4);
-		else if (*letter != 'S' && *letter != 'B')
-			return -1;
-	}
-	return POINTER_ABSOLUTE;
-}
-
-uint64_t patch_function_end(uint64_t address)
+/* The end of the function at address by its unwind table; 0: not known. */
+static uint64_t patch_function_end(uint64_t address)
 {
 	struct frame_bases bases = { 0 };
-	const uint8_t *entry = _Unwind_Find_FDE((void *)(uintptr_t)address, &bases);
-	int32_t to_cie;
-	uint32_t small;
-	uint64_t bytes;
+	const void *at = _Unwind_Find_FDE((void *)(uintptr_t)address, &bases);
+	struct unwind_common common = { .at = 0 };
+	struct unwind_entry entry;
+	struct unwind_reader r;
 
-	if (!entry || (uintptr_t)bases.function != address)
+	if (!at || (uintptr_t)bases.function != address)
 		return 0;
-	memcpy(&to_cie, entry + 4, sizeof(to_cie));
-	int form = pointer_form(entry + 4 - to_cie);
-	if (form < 0)
+	unwind_open(&r, NULL);
+	if (unwind_read_head(&r, (uintptr_t)at, &entry) ||
+	    unwind_read_common(&r, entry.common, &common) || unwind_read_entry(&r, &common, &entry))
 		return 0;
-	memcpy(&small, entry + 12, sizeof(small));
-	memcpy(&bytes, entry + 16, sizeof(bytes));
-	form &= POINTER_FORMAT;
-	if (form == POINTER_SDATA4 || form == POINTER_UDATA4)
-		return address + small;
-	return form == POINTER_ABSOLUTE ? address + bytes : 0;
+	return address + entry.bytes;
 }
 
 /* A chooser of functions (STT_GNU_IFUNC) ran before the program began. */

@@ -18,7 +18,4 @@ struct patch_plan {
 int patch_check(const struct trapline_patch_function *function, struct patch_plan *out,
 		const char **why);
 
-/* The end of the function at address by its unwind table; 0: not known. */
-uint64_t patch_function_end(uint64_t address);
-
 #endif
