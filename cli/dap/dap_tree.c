@@ -2,6 +2,7 @@
 /* dap_tree.c - see dap_tree.h. */
 #include "cli/dap/dap_tree.h"
 
+#include "base/grow.h"
 #include "cli/dap/dap_hit.h"
 #include "report/dwarf/variables.h"
 
@@ -82,14 +83,8 @@ static int branch_of(struct dap_tree *t, struct branch wanted)
 		    b->count == wanted.count && b->is_object == wanted.is_object)
 			return DAP_TREE_ROOT + 1 + (int)i;
 	}
-	if (t->branches == t->room) {
-		size_t room = t->room ? 2 * t->room : 64;
-		struct branch *more = reallocarray(t->branch, room, sizeof(*more));
-		if (!more)
-			return 0;
-		t->branch = more;
-		t->room = room;
-	}
+	if (grow_room(t->branch, t->branches, t->room))
+		return 0;
 	t->branch[t->branches] = wanted;
 	return DAP_TREE_ROOT + 1 + (int)t->branches++;
 }
@@ -107,14 +102,8 @@ static int variable_visit(const struct named_variable *v, void *arg)
 
 	if (++r->seen % LOOK_EVERY == 0)
 		dap_hit_meanwhile(r->d);
-	if (o->count == o->room) {
-		size_t room = o->room ? 2 * o->room : 64;
-		struct named_variable *more = reallocarray(o->variable, room, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		o->variable = more;
-		o->room = room;
-	}
+	if (grow_room(o->variable, o->count, o->room))
+		return -ENOMEM;
 	o->variable[o->count++] = *v;
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* start_search.c - see start_search.h. */
 #include "cli/launch/start_search.h"
 
+#include "base/grow.h"
 #include "cli/launch/program.h"
 #include "cli/launch/program_files.h"
 #include "cli/launch/start.h"
@@ -50,15 +51,8 @@ static struct traced *add_traced(pid_t tid)
 
 	if (t)
 		return t;
-	if (traced_count == traced_room) {
-		size_t room = traced_room ? 2 * traced_room : 16;
-		struct traced *larger = realloc(traced, room * sizeof(*traced));
-
-		if (!larger)
-			return NULL;
-		traced = larger;
-		traced_room = room;
-	}
+	if (grow_room(traced, traced_count, traced_room))
+		return NULL;
 	t = &traced[traced_count++];
 	*t = (struct traced){ .tid = tid };
 	return t;

@@ -2,6 +2,7 @@
 /* watch_list.c - `trapline watch --list`: the variables and members that match patterns. */
 #include "cli/watch/watch_list.h"
 
+#include "base/grow.h"
 #include "cli/message.h"
 #include "report/dwarf/missing.h"
 #include "report/dwarf/variables.h"
@@ -31,14 +32,8 @@ struct rows {
 
 static int rows_add(struct rows *rows, struct row row)
 {
-	if (rows->count == rows->room) {
-		size_t room = rows->room ? 2 * rows->room : 64;
-		struct row *more = realloc(rows->row, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		rows->row = more;
-		rows->room = room;
-	}
+	if (grow_room(rows->row, rows->count, rows->room))
+		return -ENOMEM;
 	if (!row.name || !row.where)
 		return -ENOMEM;
 	rows->row[rows->count++] = row;

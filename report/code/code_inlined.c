@@ -6,6 +6,7 @@
  * and for the locations where. Most functions never were: the names of those that were are
  * remembered, so that many names are looked up in a moment.
  */
+#include "base/grow.h"
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
 #include "report/dwarf/go.h"
@@ -63,14 +64,8 @@ static int name_visit(const struct die_visit *v, Dwarf_Die *die)
 
 	if (v->mod != names->mod || !was_inlined(die))
 		return 0;
-	if (names->count == names->room) {
-		size_t room = names->room ? 2 * names->room : 1024;
-		struct inlined_name *more = reallocarray(names->name, room, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		names->name = more;
-		names->room = room;
-	}
+	if (grow_room(names->name, names->count, names->room))
+		return -ENOMEM;
 	const char *text = clean_die_name(die);
 	struct inlined_name name = { text, strcspn(text, "<") };
 	names->has_others = names->has_others || strcspn(text, "( :") < name.length;
@@ -156,14 +151,8 @@ static int origin_visit(const struct die_visit *v, Dwarf_Die *die)
 							function_name_fits(w->wanted, name);
 	if (!fits || (w->wanted->source && !path_ends_in(die_file(die, &line), w->wanted->source)))
 		return 0;
-	if (w->count == w->room) {
-		size_t room = w->room ? 2 * w->room : 64;
-		const void **more = realloc(w->origins, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		w->origins = more;
-		w->room = room;
-	}
+	if (grow_room(w->origins, w->count, w->room))
+		return -ENOMEM;
 	w->origins[w->count++] = die->addr;
 	return 0;
 }

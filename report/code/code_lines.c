@@ -6,6 +6,7 @@
  * in others. The first instruction in each function or copy is meant, as in debuggers. A line
  * without code stands for the next one that has some.
  */
+#include "base/grow.h"
 #include "report/code/code_sites_priv.h"
 #include "report/dwarf/dies.h"
 #include "report/path.h"
@@ -61,14 +62,8 @@ static Dwarf_Off scope_of(Dwarf_Die *cu, Dwarf_Addr pc)
 
 static int row_add(struct code_lines *l, int line, Dwarf_Addr pc)
 {
-	if (l->count == l->room) {
-		size_t room = l->room ? 2 * l->room : 256;
-		struct code_row *more = realloc(l->row, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		l->row = more;
-		l->room = room;
-	}
+	if (grow_room(l->row, l->count, l->room))
+		return -ENOMEM;
 	l->row[l->count++] = (struct code_row){ .line = line, .pc = pc, .unit = l->unit_count - 1 };
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* code_sites.c - see code_sites.h. */
+#include "base/grow.h"
 #include "report/code/code_sites_priv.h"
 #include "report/safe/clean.h"
 
@@ -106,14 +107,8 @@ int code_sites_check(const char *text, char *why, size_t n)
 
 int code_sites_add(struct code_sites *sites, struct code_site site, const char *name)
 {
-	if (sites->count == sites->room) {
-		size_t room = sites->room ? 2 * sites->room : 64;
-		struct code_site *more = realloc(sites->site, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		sites->site = more;
-		sites->room = room;
-	}
+	if (grow_room(sites->site, sites->count, sites->room))
+		return -ENOMEM;
 	site.name = strdup(name);
 	if (!site.name)
 		return -ENOMEM;

@@ -7,6 +7,7 @@
  * library that was unloaded still gets its name.
  */
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/maps.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/dwarf/go.h"
@@ -69,14 +70,8 @@ static void read_mappings(struct symbols *s)
 			.is_code = row->mode[2] == 'x',
 			.is_constant = row->mode[1] != 'w' && row->mode[3] == 'p',
 		};
-		if (s->mapping_count == room) {
-			size_t more = room ? 2 * room : 64;
-			void *mappings = realloc(s->mappings, more * sizeof(m));
-			if (!mappings)
-				break;
-			s->mappings = mappings;
-			room = more;
-		}
+		if (grow_room(s->mappings, s->mapping_count, room))
+			break;
 		s->mappings[s->mapping_count++] = m;
 	}
 	maps_close(&maps);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* unit.c - compilation units by their ranges, where there is no .debug_aranges. */
 #include "report/dwarf/unit.h"
+#include "base/grow.h"
 #include "report/safe/clean.h"
 
 #include "report/dwarf/symbols_priv.h"
@@ -30,15 +31,8 @@ struct units {
 
 static void add_row(struct units *units, const struct row *row)
 {
-	if (units->count == units->capacity) {
-		size_t capacity = units->capacity ? 2 * units->capacity : 64;
-		void *rows = realloc(units->rows, capacity * sizeof(*units->rows));
-
-		if (!rows)
-			return;
-		units->rows = rows;
-		units->capacity = capacity;
-	}
+	if (grow_room(units->rows, units->count, units->capacity))
+		return;
 	units->rows[units->count++] = *row;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* baseline.c - see baseline.h. */
 #include "report/finding/baseline.h"
+#include "base/grow.h"
 #include "report/safe/line.h"
 
 #include <ctype.h>
@@ -70,15 +71,8 @@ static int add(struct baseline *b, const char *fingerprint, const char *text)
 
 	if (is_at(b, at, fingerprint))
 		return 0;
-	if (b->count == b->capacity) {
-		size_t capacity = b->capacity ? 2 * b->capacity : 64;
-		void *entries = reallocarray(b->entries, capacity, sizeof(*b->entries));
-
-		if (!entries)
-			return -ENOMEM;
-		b->entries = entries;
-		b->capacity = capacity;
-	}
+	if (grow_room(b->entries, b->count, b->capacity))
+		return -ENOMEM;
 	char *copy = strdup(text);
 	if (!copy)
 		return -ENOMEM;

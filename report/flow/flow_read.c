@@ -4,6 +4,7 @@
  *
  * They may come from a stranger: a line that is not built as a flow ends the file there.
  */
+#include "base/grow.h"
 #include "report/finding/death.h"
 #include "report/flow/flow_report_priv.h"
 #include "report/safe/clean.h"
@@ -71,15 +72,8 @@ static int add_known(struct flow_report *r, const json_t *j, struct flow_stack *
 
 	if (n > FLOW_STACK_MAX)
 		return -EBADMSG;
-	if (r->known_count == r->known_room) {
-		const size_t room = r->known_room ? 2 * r->known_room : 64;
-		struct flow_known *more = realloc(r->known, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		r->known = more;
-		r->known_room = room;
-	}
+	if (grow_room(r->known, r->known_count, r->known_room))
+		return -ENOMEM;
 	struct flow_known *k = &r->known[r->known_count];
 	*k = (struct flow_known){ .frames = calloc(n + 1, sizeof(*k->frames)), .count = n };
 	if (!k->frames)

@@ -2,6 +2,8 @@
 /* suppress_parse.c - suppressions from text, in ThreadSanitizer's syntax. */
 #include "report/suppress/suppress_priv.h"
 
+#include "base/grow.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -37,23 +39,9 @@ static int wrong(struct parser *p, int line, const char *format, ...)
 	return -EINVAL;
 }
 
-/* An array that is full becomes twice as long. */
-static int make_room(void **items, size_t count, size_t *capacity)
-{
-	if (count < *capacity)
-		return 0;
-	size_t more = *capacity ? 2 * *capacity : 16;
-	void *new = reallocarray(*items, more, sizeof(void *));
-	if (!new)
-		return -ENOMEM;
-	*items = new;
-	*capacity = more;
-	return 0;
-}
-
 static char *suppress_keep(struct suppressions *s, char *text)
 {
-	if (!text || make_room((void **)&s->kept, s->kept_count, &s->kept_capacity)) {
+	if (!text || grow_room(s->kept, s->kept_count, s->kept_capacity)) {
 		free(text);
 		return NULL;
 	}
@@ -81,7 +69,7 @@ static int rule_add(struct parser *p, struct suppress_rule *rule)
 {
 	struct suppressions *s = p->s;
 
-	if (make_room((void **)&s->rules, s->count, &s->capacity)) {
+	if (grow_room(s->rules, s->count, s->capacity)) {
 		free(rule->pattern);
 		free(rule);
 		return -ENOMEM;

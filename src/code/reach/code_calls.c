@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "base/sys.h"
 #include "code/reach/back.h"
 #include "code/reach/code_file.h"
@@ -73,14 +74,8 @@ static size_t calls_code(void *arg, uint64_t address, void *to, size_t n)
 
 static int add_map(struct code_calls *c, const struct code_file *file)
 {
-	if (c->count == c->capacity) {
-		size_t size = c->capacity ? 2 * c->capacity : 64;
-		struct code_map *bigger = realloc(c->maps, size * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		c->maps = bigger;
-		c->capacity = size;
-	}
+	if (grow_room(c->maps, c->count, c->capacity))
+		return -ENOMEM;
 	c->maps[c->count++] = (struct code_map){ *file, NOT_OPEN };
 	return 0;
 }

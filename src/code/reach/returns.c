@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/sort.h"
 #include "code/reach/back.h"
@@ -101,14 +102,8 @@ static int reach(struct search *s, uint64_t address, uint32_t length)
 /* history NULL: nothing is known about what ran before. */
 static int push(struct search *s, uint64_t address, const struct returns_history *history)
 {
-	if (s->todo_count == s->todo_size) {
-		size_t size = s->todo_size ? 2 * s->todo_size : 64;
-		struct later *bigger = realloc(s->todo, size * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		s->todo = bigger;
-		s->todo_size = size;
-	}
+	if (grow_room(s->todo, s->todo_count, s->todo_size))
+		return -ENOMEM;
 	struct later *later = &s->todo[s->todo_count++];
 	later->address = address;
 	s->asked_ways += s->asked_behind && address == s->asked_behind;
@@ -126,14 +121,8 @@ static int add_exit(struct search *s, uint64_t address, int is_jump)
 	for (size_t i = 0; i < out->count; i++)
 		if (out->exit[i].address == address)
 			return 0;
-	if (out->count == out->capacity) {
-		size_t size = out->capacity ? 2 * out->capacity : 16;
-		struct returns_exit *bigger = realloc(out->exit, size * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		out->exit = bigger;
-		out->capacity = size;
-	}
+	if (grow_room(out->exit, out->count, out->capacity))
+		return -ENOMEM;
 	out->exit[out->count++] = (struct returns_exit){ address, is_jump };
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/grow.h"
 #include "base/memory.h"
 #include "event/arch_regs.h"
 #include "event/table.h"
@@ -170,14 +171,8 @@ int perf_rings_add(struct perf_rings *r, struct trapline_event *ev, int fd, uint
 		return err;
 	if (r->id_count == r->id_capacity)
 		forget_closed(r);
-	if (r->id_count == r->id_capacity) {
-		size_t capacity = r->id_capacity ? 2 * r->id_capacity : 256;
-		void *grown = realloc(r->ids, capacity * sizeof(*r->ids));
-		if (!grown)
-			return -ENOMEM;
-		r->ids = grown;
-		r->id_capacity = capacity;
-	}
+	if (grow_room(r->ids, r->id_count, r->id_capacity))
+		return -ENOMEM;
 	/* Ids only grow, so the array stays sorted. */
 	r->ids[r->id_count++] = (struct event_id){ id, ev, ev->first_generation, part, class };
 	int counts = ev->condition && cond_uses(ev->condition, COND_HITS_IN_THREAD);

@@ -6,18 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "code/reach/code_image.h"
 
 static int add(struct uprobe_sites *list, const struct uprobe_site *function, uint64_t offset)
 {
-	if (list->count == list->capacity) {
-		size_t size = list->capacity ? 2 * list->capacity : 32;
-		struct uprobe_site *bigger = realloc(list->sites, size * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		list->sites = bigger;
-		list->capacity = size;
-	}
+	if (grow_room(list->sites, list->count, list->capacity))
+		return -ENOMEM;
 	list->sites[list->count] = *function;
 	list->sites[list->count++].offset = offset;
 	return 0;
