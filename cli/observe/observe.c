@@ -166,13 +166,14 @@ static void measure_costs(struct observe *o, struct run_end *end)
 	struct run_calls_end *more = o->calls_end;
 
 	if (!more) {
-		end->cost_ns = price_ns(o, COST_WATCH);
+		end->cost_ns = run_cost_ns(o, COST_WATCH);
 		return;
 	}
-	more->emulated_ns = more->emulated ? price_ns(o, COST_EMULATED) : -1;
-	more->stepped_ns = more->stepped ? price_ns(o, COST_STEPPED) : -1;
-	more->probe_ns = (more->probes || more->traps) && o->condition ? price_of_rejection(o) : -1;
-	more->hardware_ns = more->hardware ? price_ns(o, COST_HARDWARE) : -1;
+	more->emulated_ns = more->emulated ? run_cost_ns(o, COST_EMULATED) : -1;
+	more->stepped_ns = more->stepped ? run_cost_ns(o, COST_STEPPED) : -1;
+	more->probe_ns = (more->probes || more->traps) && o->condition ? run_cost_of_rejection(o) :
+									 -1;
+	more->hardware_ns = more->hardware ? run_cost_ns(o, COST_HARDWARE) : -1;
 }
 
 static int is_asked_to_end(void)
@@ -288,9 +289,9 @@ static bool observe_is_in_debt(void *arg)
 	struct observe *o = arg;
 	struct rest *r = &o->pace.rest;
 
-	if (!o->price.is_ready) {
-		price_measure(o);
-		rest_reprice(r);
+	if (!o->cost.is_ready) {
+		run_cost_measure(o);
+		rest_cost_is_known(r);
 	}
 	if (r->debt_ns <= 0)
 		return false;
@@ -313,7 +314,7 @@ static void start_pace(struct observe *o)
 
 	pace_start(p, o->events, o->event_count, o->counts ? &o->counts->is_off : NULL,
 		   o->set.max_rate);
-	rest_start(&p->rest, o->set.budget / 100, price_spent_ns, o);
+	rest_start(&p->rest, o->set.budget / 100, run_cost_spent_ns, o);
 	p->is_in_debt = observe_is_in_debt;
 	p->arg = o;
 }

@@ -13,7 +13,7 @@
 #include "cli/observe/last.h"
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/pace.h"
-#include "cli/observe/price.h"
+#include "cli/observe/run_cost.h"
 #include "cli/observe/session.h"
 #include "cli/observe/targets.h"
 #include "cli/output.h"
@@ -45,7 +45,7 @@ struct observe {
 	struct run_calls *calls;
 	struct run_calls_end *calls_end;
 	struct pace pace;
-	struct price price;
+	struct run_cost cost;
 	struct then then;
 	struct last last; /* --last and --until-hit */
 	struct thread_names names;

@@ -82,7 +82,7 @@ void rest_switched(struct rest *r, bool rests, uint64_t started, uint64_t ended)
 	r->next_ns = ended + LOOK_BUSY_NS;
 }
 
-void rest_reprice(struct rest *r)
+void rest_cost_is_known(struct rest *r)
 {
 	double spent = r->spent_ns(r->arg);
 

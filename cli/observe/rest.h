@@ -34,7 +34,7 @@ bool rest_look(struct rest *r, uint64_t now);
 /* The events were switched, which took this long: turns become longer than switching. */
 void rest_switched(struct rest *r, bool rests, uint64_t started, uint64_t ended);
 /* spent_ns knows better now what a hit costs. */
-void rest_reprice(struct rest *r);
+void rest_cost_is_known(struct rest *r);
 void rest_end(struct rest *r, uint64_t now);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* price.c - see price.h. */
-#include "cli/observe/price.h"
+/* run_cost.c - see run_cost.h. */
+#include "cli/observe/run_cost.h"
 
 #include "base/atomic.h"
 #include "cli/observe/observe.h"
@@ -9,15 +9,15 @@
 #define KNOWN_HITS 100 /* from this many hits on it is known which kind of site is hit how often */
 
 /* Above what was seen in emulated machines. */
-static const double price_guess[COST_KINDS] = {
+static const double run_cost_guess[COST_KINDS] = {
 	[COST_WATCH] = 40000,	     [COST_EMULATED] = 5000,	  [COST_STEPPED] = 60000,
 	[COST_HARDWARE] = 40000,     [COST_PROBE_CODE] = 100,	  [COST_PROBE_HANDLER] = 1000,
 	[COST_PROBE_MEMORY] = 10000, [COST_PROBE_RECORD] = 10000,
 };
 
-double price_ns(struct observe *o, enum cost_kind kind)
+double run_cost_ns(struct observe *o, enum cost_kind kind)
 {
-	struct price *p = &o->price;
+	struct run_cost *p = &o->cost;
 
 	if (!p->is_measured[kind])
 		p->ns[kind] = cost_ns(&o->set, kind);
@@ -26,11 +26,11 @@ double price_ns(struct observe *o, enum cost_kind kind)
 }
 
 /* What was not measured, or could not be. */
-static double price_known(const struct observe *o, enum cost_kind kind)
+static double run_cost_known(const struct observe *o, enum cost_kind kind)
 {
-	const struct price *p = &o->price;
+	const struct run_cost *p = &o->cost;
 
-	return p->is_measured[kind] && p->ns[kind] >= 0 ? p->ns[kind] : price_guess[kind];
+	return p->is_measured[kind] && p->ns[kind] >= 0 ? p->ns[kind] : run_cost_guess[kind];
 }
 
 /* Machine code reads nothing but the stack: the interpreter does the rest. */
@@ -39,41 +39,41 @@ static enum cost_kind rejection_kind(const struct observe *o)
 	return condition_reads_memory(o->condition) ? COST_PROBE_MEMORY : COST_PROBE_HANDLER;
 }
 
-double price_of_rejection(struct observe *o)
+double run_cost_of_rejection(struct observe *o)
 {
 	bool is_code = o->calls_end->is_in_code && !condition_reads_memory(o->condition);
 
-	return price_ns(o, is_code ? COST_PROBE_CODE : rejection_kind(o));
+	return run_cost_ns(o, is_code ? COST_PROBE_CODE : rejection_kind(o));
 }
 
-void price_measure(struct observe *o)
+void run_cost_measure(struct observe *o)
 {
 	const struct run_calls_end *sites = o->calls_end;
 
-	o->price.is_ready = true;
+	o->cost.is_ready = true;
 	if (!sites) {
-		price_ns(o, COST_WATCH);
+		run_cost_ns(o, COST_WATCH);
 		return;
 	}
 	if (o->counts) {
-		price_ns(o, rejection_kind(o));
-		price_ns(o, COST_PROBE_RECORD);
+		run_cost_ns(o, rejection_kind(o));
+		run_cost_ns(o, COST_PROBE_RECORD);
 		return;
 	}
 	if (sites->emulated)
-		price_ns(o, COST_EMULATED);
+		run_cost_ns(o, COST_EMULATED);
 	if (sites->stepped)
-		price_ns(o, COST_STEPPED);
+		run_cost_ns(o, COST_STEPPED);
 	if (sites->hardware)
-		price_ns(o, COST_HARDWARE);
+		run_cost_ns(o, COST_HARDWARE);
 }
 
 /* For a uprobe, sites of both kinds are weighted by the hits that were printed. */
 static double uprobe_ns(const struct observe *o)
 {
 	const struct run_calls_end *sites = o->calls_end;
-	double emulated = price_known(o, COST_EMULATED);
-	double stepped = price_known(o, COST_STEPPED);
+	double emulated = run_cost_known(o, COST_EMULATED);
+	double stepped = run_cost_known(o, COST_STEPPED);
 	/* A call was measured with its return, and each of the two is a hit. */
 	double parts = o->set.ret ? 2 : 1;
 	uint64_t hits[2] = { 0, 0 };
@@ -95,11 +95,11 @@ static double probes_spent_ns(const struct observe *o)
 	uint64_t rejected = atomic_get(&o->counts->rejected_condition);
 
 	rejected = rejected < taken ? rejected : taken;
-	return (double)rejected * price_known(o, rejection_kind(o)) +
-	       (double)(taken - rejected) * price_known(o, COST_PROBE_RECORD);
+	return (double)rejected * run_cost_known(o, rejection_kind(o)) +
+	       (double)(taken - rejected) * run_cost_known(o, COST_PROBE_RECORD);
 }
 
-double price_spent_ns(void *observe)
+double run_cost_spent_ns(void *observe)
 {
 	const struct observe *o = observe;
 	double sum = 0;
@@ -115,7 +115,7 @@ double price_spent_ns(void *observe)
 		if (trapline_event_mechanism(o->events[i]) == TRAPLINE_BY_UPROBE)
 			sum += hits * uprobe_ns(o);
 		else
-			sum += hits * price_known(o, o->calls_end ? COST_HARDWARE : COST_WATCH);
+			sum += hits * run_cost_known(o, o->calls_end ? COST_HARDWARE : COST_WATCH);
 	}
 	return sum;
 }
