@@ -11,7 +11,7 @@
 
 #include "base/sys.h"
 #include "code/insn/insn.h"
-#include "code/insn/insn_hold.h"
+#include "code/insn/insn_stall.h"
 #include "code/insn/insn_uprobe.h"
 #include "code/reach/back.h"
 #include "code/reach/code_calls.h"
@@ -185,7 +185,7 @@ static bool is_site(const struct outside_lister *l, const struct insn *insn, uns
 {
 	const struct insn_memory *m = &insn->memory[i];
 
-	if (!insn_is_holdable(insn, i) || !is_simple(m))
+	if (!insn_can_stall(insn, i) || !is_simple(m))
 		return false;
 	if (m->base == INSN_RIP)
 		return !is_constant(l->module, pc + (uint64_t)m->displacement);

@@ -14,7 +14,7 @@
 #include "base/atomic.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "code/insn/insn_hold.h"
+#include "code/insn/insn_stall.h"
 #include "race/race_modules.h"
 #include "race/race_state.h"
 #include "record/race_region.h"
@@ -36,7 +36,7 @@ TRAP_PATH static int is_frame_register(uint8_t reg, const struct insn_regs *regs
 TRAP_PATH int race_is_candidate(const struct insn *insn, unsigned int operand,
 				const struct insn_regs *regs)
 {
-	return insn_is_holdable(insn, operand) &&
+	return insn_can_stall(insn, operand) &&
 	       !is_frame_register(insn->memory[operand].base, regs);
 }
 

@@ -8,7 +8,7 @@
 #include <trapline/trapline.h>
 
 #include "code/insn/insn.h"
-#include "code/insn/insn_hold.h"
+#include "code/insn/insn_stall.h"
 
 struct race_module;
 
@@ -30,8 +30,7 @@ int race_is_candidate(const struct insn *insn, unsigned int operand, const struc
 static inline int race_is_worth_it(const struct insn *insn, unsigned int operand,
 				   const struct insn_regs *regs, int is_escaped)
 {
-	return is_escaped ? insn_is_holdable(insn, operand) :
-			    race_is_candidate(insn, operand, regs);
+	return is_escaped ? insn_can_stall(insn, operand) : race_is_candidate(insn, operand, regs);
 }
 
 #endif

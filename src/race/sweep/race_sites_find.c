@@ -22,7 +22,7 @@
 #include "base/sys.h"
 #include "base/table_size.h"
 #include "code/insn/insn.h"
-#include "code/insn/insn_hold.h"
+#include "code/insn/insn_stall.h"
 #include "code/reach/back.h"
 #include "code/reach/reach.h"
 #include "race/race_frames.h"
@@ -145,7 +145,7 @@ static int is_given(const struct search *s, const struct insn *insn)
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		const struct insn_memory *m = &insn->memory[i];
 
-		if (insn_is_holdable(insn, i) && find_given(&s->given, m->base, m->displacement))
+		if (insn_can_stall(insn, i) && find_given(&s->given, m->base, m->displacement))
 			return 1;
 	}
 	return 0;
@@ -159,7 +159,7 @@ static int is_perhaps_given(const struct search *s, const struct insn *insn)
 	for (unsigned int i = 0; i < insn->memory_count; i++) {
 		const struct insn_memory *m = &insn->memory[i];
 
-		if (insn_is_holdable(insn, i) &&
+		if (insn_can_stall(insn, i) &&
 		    (m->base == INSN_RSP || (m->base == INSN_RBP && !s->regs.r[INSN_RBP])))
 			return 1;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* insn_hold.c - see insn_hold.h. */
-#include "code/insn/insn_hold.h"
+/* insn_stall.c - see insn_stall.h. */
+#include "code/insn/insn_stall.h"
 
 #include "base/trap_path.h"
 
-TRAP_PATH int insn_is_holdable(const struct insn *insn, unsigned int operand)
+TRAP_PATH int insn_can_stall(const struct insn *insn, unsigned int operand)
 {
 	const struct insn_memory *m = &insn->memory[operand];
 
