@@ -50,7 +50,8 @@ int act_expand(const char *text, const struct act_words *words, char *out, size_
 	return 0;
 }
 
-void act_commands_look(struct act_commands *c)
+/* Looks which have ended. */
+static void act_commands_look(struct act_commands *c)
 {
 	size_t kept = 0;
 	int status;

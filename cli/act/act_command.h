@@ -29,8 +29,6 @@ int act_expand(const char *text, const struct act_words *words, char *out, size_
 
 /* Starts `sh -c TEXT`. 0 or -errno; -EAGAIN: as many as may be are running, and it was counted. */
 int act_command_start(struct act_commands *c, const char *text, pid_t *out);
-/* Looks which have ended. */
-void act_commands_look(struct act_commands *c);
 /* Waits for the rest, until `is_over` or so many ms have passed. */
 void act_commands_wait(struct act_commands *c, int ms, int (*is_over)(void));
 

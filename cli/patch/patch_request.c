@@ -36,7 +36,8 @@ static const struct {
 	{ "per-thread", TRAPLINE_PATCH_PER_THREAD },
 };
 
-bool patch_consistency_number(const char *name, uint32_t *out)
+/* The number of --consistency; false: the name is unknown. */
+static bool patch_consistency_number(const char *name, uint32_t *out)
 {
 	for (size_t i = 0; i < sizeof(consistencies) / sizeof(consistencies[0]); i++) {
 		if (strcmp(name, consistencies[i].name) != 0)

@@ -28,8 +28,6 @@ struct patch_answer {
 int patch_request(const struct patch_settings *set, enum patch_action action,
 		  const struct patch_plan *plan, struct patch_answer *out);
 
-/* The number of --consistency; false: the name is unknown. */
-bool patch_consistency_number(const char *name, uint32_t *out);
 const char *patch_consistency_name(uint64_t number);
 
 #endif

@@ -525,8 +525,3 @@ int variables_list(struct symbols *s, const char *pattern, bool in_libraries,
 	free(scope);
 	return result;
 }
-
-bool variables_known(struct symbols *s, const char *module)
-{
-	return dies_present(s, module);
-}

@@ -63,7 +63,4 @@ typedef int (*variables_visitor)(const struct named_variable *v, void *arg);
 int variables_list(struct symbols *s, const char *pattern, bool in_libraries,
 		   variables_visitor visit, void *arg);
 
-/* Has this object, or the program itself (NULL), debug information? */
-bool variables_known(struct symbols *s, const char *module);
-
 #endif

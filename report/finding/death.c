@@ -92,7 +92,8 @@ void death_signal_name(int signal, char *text, size_t n)
 		snprintf(text, n, "signal %d", signal);
 }
 
-const struct run_frame *death_frame(const struct death *d)
+/* The frame to be inspected first: of the program rather than of libc. NULL: there is no frame. */
+static const struct run_frame *death_frame(const struct death *d)
 {
 	for (size_t i = 0; i < d->frame_count; i++)
 		if (d->frames[i].place.module && !symbols_is_system(d->frames[i].place.module))

@@ -40,8 +40,6 @@ bool death_is_fault(int signal);
 void death_signal_name(int signal, char *text, size_t n);
 /* Fills the fingerprint. The frames are there. */
 void death_name(struct death *d);
-/* The frame to be inspected first: of the program rather than of libc. NULL: there is no frame. */
-const struct run_frame *death_frame(const struct death *d);
 
 /* ", sent by process 12 (sh)", or nothing. */
 void death_sender_text(const struct death *d, char *text, size_t n);

@@ -13,7 +13,6 @@
 /* Above this an unsigned number is rather a pointer or a set of flags: hex reads better. */
 #define DECIMAL_MAX (UINT64_C(1) << 40)
 #define STRING_SHOWN 40
-#define LEAVES_SHOWN 8
 
 static uint64_t mask_of(uint32_t bits)
 {
@@ -130,7 +129,8 @@ static void wide_float_text(const uint64_t words[2], char *buf, size_t n)
 	}
 }
 
-bool value_refusal_text(const struct type *t, char *buf, size_t n)
+/* Why the bytes of a type are not read. False: they are. */
+static bool value_refusal_text(const struct type *t, char *buf, size_t n)
 {
 	if (!t->refusal)
 		return false;

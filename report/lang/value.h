@@ -40,9 +40,6 @@ void value_change(struct symbols *s, const struct value_view *v, const struct va
 json_t *value_json(struct symbols *s, const struct value_view *v, const struct value_part *p,
 		   bool is_new);
 
-/* Why the bytes of a type are not read. False: they are. */
-bool value_refusal_text(const struct type *t, char *buf, size_t n);
-
 /* One value of a scalar type. */
 void value_number_text(struct symbols *s, const struct type *t, uint64_t value, char *buf,
 		       size_t n);

@@ -297,7 +297,8 @@ enum source_says race_source_says(struct race_report *r, const struct race_acces
 	return scope.is_atomic ? SOURCE_ATOMIC : source_says(s, address - a->after, a->place.line);
 }
 
-bool race_is_locking(struct race_report *r, const struct race_access_place *a)
+/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
+static bool race_is_locking(struct race_report *r, const struct race_access_place *a)
 {
 	struct files_scope scope;
 	uint64_t address;

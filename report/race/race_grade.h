@@ -16,8 +16,6 @@ enum files_meant race_meant_by_place(struct race_report *r, const struct race_re
 bool race_loses_update(const struct race_record *record);
 /* The instruction contains the value; also true if that is unknown. */
 bool race_stores_constant(const struct race_side *side);
-/* Inside a lock, a queue, a guard: what looks like a race there is how it works. */
-bool race_is_locking(struct race_report *r, const struct race_access_place *a);
 enum source_says race_source_says(struct race_report *r, const struct race_access_place *a);
 
 /*

@@ -20,7 +20,8 @@ static bool is_in_libc(const struct place *p)
 	       !strncmp(module, "ld-musl", 7) || !strncmp(p->function, "__", 2);
 }
 
-const char *run_memory_function(const struct place *p)
+/* `memmove` for __memmove_avx512_unaligned_erms in libc.so.6; NULL: it is another function. */
+static const char *run_memory_function(const struct place *p)
 {
 	if (!p->function || !is_in_libc(p))
 		return NULL;

@@ -7,9 +7,6 @@
 
 #include "report/run/run.h"
 
-/* `memmove` for __memmove_avx512_unaligned_erms in libc.so.6; NULL: it is another function. */
-const char *run_memory_function(const struct place *p);
-
 /*
  * If the hit is in such a function and has a stack, its code becomes that of the caller, and `via`
  * the name of the function. The frames stay as they are.

@@ -12,7 +12,7 @@
 #include "trap/arch.h"
 #include "trap/stack.h"
 
-void flow_locate_stack(struct flow_stack *stack)
+static void flow_locate_stack(struct flow_stack *stack)
 {
 	for (uint32_t i = 0; i < stack->count && i < FLOW_FRAMES; i++)
 		stack->frames[i] = search_locate(flow_region->files, FLOW_FILES, stack->frames[i]);

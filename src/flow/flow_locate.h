@@ -5,7 +5,6 @@
 
 #include "flow/flow_state.h"
 
-void flow_locate_stack(struct flow_stack *stack);
 /* Does a function of libc call the one that the thread is in? */
 int flow_is_called_by_libc(const ucontext_t *context);
 /* The stack of a signal handler. */

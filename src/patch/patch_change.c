@@ -40,7 +40,10 @@ static void wake(struct trapline_patch *patch)
 	sys4(SYS_futex, &patch->phase, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
-int patch_change_settle(const struct trapline_patch *patch)
+/*
+ * Until no thread is in a gate that was led elsewhere. 0; -EBUSY: one is, and has been for a while.
+ */
+static int patch_change_settle(const struct trapline_patch *patch)
 {
 	int err = 0;
 
@@ -74,7 +77,8 @@ static int change_at_once(struct trapline_patch *patch, int to_new)
 	return 0;
 }
 
-const char *patch_change_why(const struct trapline_patch *patch, uint32_t phase)
+/* Why the last change was not made. For messages. */
+static const char *patch_change_why(const struct trapline_patch *patch, uint32_t phase)
 {
 	char *text = lasting_text();
 	char how[SYSTEM_CALL_BYTES] = "running";

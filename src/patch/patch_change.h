@@ -14,13 +14,7 @@
  * again.
  */
 int patch_change(struct trapline_patch *patch, int to_new, uint64_t timeout_ns);
-/*
- * Until no thread is in a gate that was led elsewhere. 0; -EBUSY: one is, and has been for a while.
- */
-int patch_change_settle(const struct trapline_patch *patch);
 /* Forked: no thread waits any more, and none is there to end a change. */
 void patch_change_forked(struct trapline_patch *patch);
-/* Why the last change was not made. For messages. */
-const char *patch_change_why(const struct trapline_patch *patch, uint32_t phase);
 
 #endif

@@ -230,14 +230,6 @@ TRAP_PATH static uint32_t *end_word(struct trapline_throttle *t, uint32_t *runni
 	return t->region ? (uint32_t *)(uintptr_t)&t->region->stop : &t->taken;
 }
 
-void throttle_wake_others(struct trapline_throttle *t)
-{
-	uint32_t running;
-
-	sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL,
-	     1u << t->index);
-}
-
 void throttle_spare(int is_spared)
 {
 	spared = is_spared;

@@ -60,9 +60,6 @@ void throttle_give(struct trapline_throttle *t);
 /* It ends: sleepers continue. */
 void throttle_wake(struct trapline_throttle *t);
 
-/* Sleepers in a check of another event than that of now continue. The debt stays. */
-void throttle_wake_others(struct trapline_throttle *t);
-
 /* This thread sleeps in no check until the next call, for it does what cannot wait. */
 void throttle_spare(int is_spared);
 

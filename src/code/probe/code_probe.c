@@ -71,7 +71,8 @@ static uint16_t *placed_near(uint64_t address)
 	return &placed_in[address / PAGE_BYTES % PAGE_ROWS];
 }
 
-int code_probe_has(uint64_t address, size_t len)
+/* 1: the bytes are a probe's, or decide where its jump leads. Lock held. */
+static int code_probe_has(uint64_t address, size_t len)
 {
 	/* One that begins before the bytes may reach into them. */
 	if (!atomic_get(placed_near(address - SITE_MAX)) &&

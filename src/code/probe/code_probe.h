@@ -104,9 +104,6 @@ uint64_t code_probe_stub(uint32_t number);
 /* What the stub does to call the entry, as a location to jump to. */
 uint64_t code_probe_true(uint32_t number);
 
-/* 1: the bytes are a probe's, or decide where its jump leads. Lock held. */
-int code_probe_has(uint64_t address, size_t len);
-
 /* 1: after the instructions at text the flags may still be read as they are. */
 int code_probe_flags_are_live(const uint8_t *text, size_t available);
 

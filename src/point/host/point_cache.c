@@ -83,7 +83,7 @@ static int text_changes(struct window_area *a, uint64_t pc)
  * System calls, and what the trap flag changes. That is a load of ss, or a transaction, which it
  * aborts. popf may set it. A new base of fs is one too, by which a restartable sequence is found.
  */
-int point_cache_refuses(const struct insn *insn, const uint8_t *bytes)
+static int point_cache_refuses(const struct insn *insn, const uint8_t *bytes)
 {
 	const uint8_t opcode =
 		insn->opcode_bytes ? bytes[insn->opcode_at + insn->opcode_bytes - 1u] : 0;

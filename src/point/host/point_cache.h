@@ -72,7 +72,4 @@ static inline uint64_t point_cache_address(const struct point_cache *c, uint32_t
 	return (uint64_t)(uintptr_t)c->area->code + offset;
 }
 
-/* 1: a window leaves this instruction to its caller. */
-int point_cache_refuses(const struct insn *insn, const uint8_t *bytes);
-
 #endif
