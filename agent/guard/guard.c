@@ -53,7 +53,7 @@ static SELDOM void *malloc_looked(size_t bytes, const uint64_t *frame)
 /* What passes without a look comes when the allocator is known. */
 GUARD(void *, malloc, (size_t bytes))
 {
-	if (heap_passes())
+	if (bytes < HEAP_LARGE_BYTES && heap_passes())
 		return next.malloc(bytes);
 	return malloc_looked(bytes, GUARD_HERE);
 }
@@ -73,7 +73,7 @@ static SELDOM void *calloc_looked(size_t n, size_t size, const uint64_t *frame)
 
 GUARD(void *, calloc, (size_t n, size_t size))
 {
-	if (heap_passes())
+	if (n * size < HEAP_LARGE_BYTES && heap_passes())
 		return next.calloc(n, size);
 	return calloc_looked(n, size, GUARD_HERE);
 }
@@ -238,7 +238,7 @@ GUARD(void *, realloc, (void *p, size_t bytes))
 			return to;
 		return guard_find_next() ? next.realloc(NULL, bytes) : early_take(bytes);
 	}
-	if (heap_is_plain(p) && bytes && heap_passes())
+	if (heap_is_plain(p) && bytes && bytes < HEAP_LARGE_BYTES && heap_passes())
 		return next.realloc(p, bytes);
 	if (heap_has(p) && (!bytes || !heap_size(p))) {
 		/* The address is not of a block that is in use: an error, which is reported. */

@@ -86,6 +86,10 @@ static void start_late_watches(struct heap_region *region)
 {
 	int err = -EPERM;
 
+	if (region->settings.growth) {
+		leave_trap();
+		return;
+	}
 	if (region->settings.are_traps_blocked) {
 		snprintf(region->why_unwatched, sizeof(region->why_unwatched),
 			 "a thread blocks SIGTRAP");
@@ -179,7 +183,10 @@ static int take(struct heap_region *region)
 	late_jumps_lead_first();
 	err = heap_range.bytes ? heap_start_again(region) : heap_start(region);
 	if (err) {
-		snprintf(region->run.why, sizeof(region->run.why), "%s", strerror(-err));
+		snprintf(region->run.why, sizeof(region->run.why), "%s",
+			 err == -EBUSY ?
+				 "its pool is made for the other one of errors and --growth" :
+				 strerror(-err));
 		return err;
 	}
 	start_late_watches(region);

@@ -61,7 +61,7 @@ static inline bool passes(struct operator* o, size_t bytes, size_t second, void 
 {
 	const uint32_t until = heap_self.until;
 
-	if (__builtin_expect(!until || !o->found, 0))
+	if (__builtin_expect(!until || !o->found || bytes >= HEAP_LARGE_BYTES, 0))
 		return false;
 	*out = ((operator_new)o->found)(bytes, second);
 	if (__builtin_expect(heap_self.until == until, 0))

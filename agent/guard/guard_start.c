@@ -54,6 +54,8 @@ static void start_watches(struct heap_region *region)
 			 "a debugger runs it");
 		return;
 	}
+	if (region->settings.growth)
+		return;
 	uint64_t begun = heap_budget_begin_long();
 	signals_prepare(end_for_program);
 	signals_spare_stacks(1);

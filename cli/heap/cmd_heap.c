@@ -81,6 +81,7 @@ static int make_heap_region(struct heap_cli *c)
 		.has_family = c->set.pid != 0,
 		.align = c->set.align,
 		.does_stop = (uint64_t)c->set.stop,
+		.growth = (uint64_t)c->set.growth,
 		.no_regions = !strcmp(guards ? guards : "", "mprotect"),
 	};
 	if (heap_report_open(c->region, &c->report))
@@ -288,6 +289,24 @@ static void heap_tell_end(struct heap_cli *c)
 	death_log_end(&c->deaths, &end);
 }
 
+/* Its output has one format: other words go to standard error. */
+static bool is_for_tools(const struct heap_cli_settings *set)
+{
+	return set->growth &&
+	       (set->format == HEAP_GROWTH_FOLDED || set->format == HEAP_GROWTH_PPROF);
+}
+
+static void tell_growth(struct heap_cli *c, const struct heap_totals *t)
+{
+	int err = heap_growth_print(c->report, c->region, c->set.format, c->out.f);
+
+	if (err)
+		cli_note(COMMAND, "the growth is not complete: %s", strerror(-err));
+	if (t->counters[HEAP_SAMPLED] && !counter_get(&c->region->growth_rows))
+		cli_note(COMMAND, "no block that was sampled is in use at the end, or the program "
+				  "was killed before it could report");
+}
+
 static int heap_finish(struct heap_cli *c)
 {
 	struct heap_totals totals = { .torn = c->torn };
@@ -301,11 +320,15 @@ static int heap_finish(struct heap_cli *c)
 			search_out_flush(&c->out);
 		}
 	heap_tell_end(c);
-	if (c->set.json)
+	if (c->set.growth)
+		tell_growth(c, &totals);
+	if (is_for_tools(&c->set))
+		heap_summary_text(&totals, c->set.verbose != 0, stderr);
+	else if (c->set.json)
 		heap_summary_json(&totals, c->out.f);
 	else
 		heap_summary_text(&totals, c->set.verbose != 0, c->out.f);
-	if (c->set.pid && !c->set.json)
+	if (c->set.pid && !c->set.json && !is_for_tools(&c->set))
 		heap_attach_summary(&c->attach, c->region, c->out.f);
 	search_out_flush(&c->out);
 	int blind = heap_say_blindness(c, &totals) ? CLI_NO : CLI_OK;
@@ -359,7 +382,8 @@ int cmd_heap(int argc, char **argv)
 	if (!status)
 		status = known_open(COMMAND, &c.set.known, &c.known);
 	if (!status)
-		status = search_out_open(&c.out, COMMAND, c.set.output, !c.set.json);
+		status = search_out_open(&c.out, COMMAND, c.set.output,
+					 !c.set.json && !is_for_tools(&c.set));
 	if (!status)
 		status = make_heap_region(&c);
 	output_open(&c.terminal, COMMAND, NULL, 0);

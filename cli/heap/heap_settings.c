@@ -36,6 +36,10 @@ static const struct opt options[] = {
 	{ "align", 0, OPT_COUNT, AT(align), "N",
 	  "align sampled blocks to N bytes (default 16, as malloc); 1 finds each overflow, but "
 	  "breaks programs with locks, vectors or tagged pointers in blocks of odd sizes" },
+	{ "growth", 0, OPT_FLAG, AT(growth), NULL,
+	  "report which stacks allocated what is in use at the end, and what grows; no errors" },
+	{ "growth-format", 0, OPT_STRING, AT(growth_format), "FORMAT",
+	  "print it as text (default), folded or pprof" },
 	{ "stop", 0, OPT_FLAG, AT(stop), NULL, "end the program at the first error" },
 	{ "error-exitcode", 0, OPT_COUNT, AT(error_exitcode), "N",
 	  "exit with status N if an error is reported" },
@@ -95,6 +99,37 @@ static int check_numbers(struct heap_cli_settings *set)
 	return search_check_exitcode(&kind, set->error_exitcode);
 }
 
+static int check_growth(struct heap_cli_settings *set)
+{
+	const struct {
+		const char *option;
+		bool is_given;
+	} others[] = {
+		{ "first", set->first != 0 },
+		{ "stop", set->stop != 0 },
+		{ "error-exitcode", set->error_exitcode != 0 },
+		{ "sarif", set->known.sarif != NULL },
+		{ "baseline", set->known.baseline != NULL },
+	};
+
+	if (set->growth_format && !set->growth)
+		return cli_wrong(COMMAND, "--growth-format needs --growth");
+	for (size_t i = 0; set->growth && i < sizeof(others) / sizeof(others[0]); i++)
+		if (others[i].is_given)
+			return cli_wrong(COMMAND, "--growth reports no errors: omit --%s",
+					 others[i].option);
+	set->format = set->json ? HEAP_GROWTH_JSON : HEAP_GROWTH_TEXT;
+	if (!set->growth_format)
+		return 0;
+	if (set->json)
+		return cli_wrong(COMMAND, "--json and --growth-format exclude each other");
+	return heap_growth_format(set->growth_format, &set->format) ?
+		       cli_wrong(COMMAND,
+				 "invalid --growth-format '%s': expected text, folded or pprof",
+				 set->growth_format) :
+		       0;
+}
+
 static void name_program(struct heap_cli_settings *set)
 {
 	static char name[32];
@@ -113,6 +148,8 @@ static int heap_settings_check(struct heap_cli_settings *set, int argc, char **a
 	int status = search_check_overhead(&kind, set->overhead, 100);
 	if (!status)
 		status = check_numbers(set);
+	if (!status)
+		status = check_growth(set);
 	if (status)
 		return status;
 	name_program(set);

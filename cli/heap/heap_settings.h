@@ -5,6 +5,7 @@
 
 #include "cli/opts.h"
 #include "cli/search/known_errors.h"
+#include "report/heap/heap_growth.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,6 +20,9 @@ struct heap_cli_settings {
 	const char *output;
 	int json;
 	int stop;
+	int growth;
+	const char *growth_format; /* NULL: text */
+	enum heap_growth_format format;
 	int verbose;
 	pid_t pid; /* 0: a command */
 	uint64_t for_ns;

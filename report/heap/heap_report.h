@@ -80,6 +80,7 @@ struct heap_totals {
 	uint64_t first;
 	uint64_t seed;
 	bool has_regions;
+	bool is_growth;
 	char why_unwatched[200];
 	size_t errors; /* that are shown */
 	size_t suppressed;

@@ -36,6 +36,7 @@ const char *const heap_counter_names[HEAP_COUNTERS] = {
 	[HEAP_REFUSED] = "refused",
 	[HEAP_LET_GO] = "let_go",
 	[HEAP_OTHER_USER] = "other_user",
+	[HEAP_LOST_ROWS] = "lost_rows",
 };
 
 void heap_totals(const struct heap_region *region, struct heap_totals *out)
@@ -43,6 +44,7 @@ void heap_totals(const struct heap_region *region, struct heap_totals *out)
 	for (int i = 0; i < HEAP_COUNTERS; i++)
 		out->counters[i] = __atomic_load_n(&region->counters[i], __ATOMIC_RELAXED);
 	out->pool_bytes = __atomic_load_n(&region->pool_bytes, __ATOMIC_RELAXED);
+	out->is_growth = region->settings.growth != 0;
 	out->budget = (double)region->settings.budget_ppm / 1e6;
 	out->first = region->settings.first;
 	out->seed = region->settings.seed;
@@ -61,7 +63,9 @@ static void print_lost(const struct heap_totals *t, FILE *f)
 		  "blocks not sampled that were due: the budget was used up (--overhead)" },
 		{ HEAP_LOST_FULL,
 		  "blocks not sampled: too many sampled ones are still in use, and fill the pool" },
-		{ HEAP_LOST_LARGE, "blocks not sampled: larger than 1 MiB" },
+		{ HEAP_LOST_LARGE, t->is_growth ? "blocks not sampled: larger than 16 MiB" :
+						  "blocks not sampled: larger than 1 MiB" },
+		{ HEAP_LOST_ROWS, "stacks of blocks in use not reported: no room" },
 		{ HEAP_LOST_MEMORY, "blocks not sampled: the kernel refused memory" },
 		{ HEAP_LOST_RECORDS, "errors not reported: no room for the record" },
 		{ HEAP_LOST_STACKS, "stacks not kept: no room" },
@@ -136,8 +140,10 @@ static void print_cost(const struct heap_totals *t, FILE *f)
 
 	fprintf(f, "  sampling cost %.1f ms", (double)t->counters[HEAP_COST_NS] / 1e6);
 	print_share(t, f);
-	fprintf(f, "; a process gets larger by at most %.0f MiB\n",
-		(double)t->pool_bytes / 1048576);
+	if (!t->is_growth)
+		fprintf(f, "; a process gets larger by at most %.0f MiB",
+			(double)t->pool_bytes / 1048576);
+	fputc('\n', f);
 	if (children)
 		fprintf(f,
 			"  that is without what a fork costs more, for the memory of the detector: "
@@ -163,21 +169,31 @@ static void print_watches(const struct heap_totals *t, FILE *f)
 			t->why_unwatched);
 }
 
+static void print_sampled(const struct heap_totals *t, FILE *f)
+{
+	fputs("trapline heap: ", f);
+	/* Those that a freed block proves are reported with growth as well. */
+	if (!t->is_growth || t->errors)
+		fprintf(f, "%zu error%s; ", t->errors, plural(t->errors));
+	fprintf(f, "%" PRIu64 " block%s sampled in %" PRIu64 " process%s",
+		t->counters[HEAP_SAMPLED], plural(t->counters[HEAP_SAMPLED]),
+		t->counters[HEAP_PROCESSES], t->counters[HEAP_PROCESSES] == 1 ? "" : "es");
+	if (!t->is_growth)
+		fprintf(f, ", %" PRIu64 " in a slot that was used before",
+			t->counters[HEAP_REUSED]);
+	fputc('\n', f);
+}
+
 void heap_summary_text(const struct heap_totals *t, bool is_verbose, FILE *f)
 {
-	fprintf(f,
-		"trapline heap: %zu error%s; %" PRIu64 " block%s sampled in %" PRIu64
-		" process%s, %" PRIu64 " in a slot that was used before\n",
-		t->errors, plural(t->errors), t->counters[HEAP_SAMPLED],
-		plural(t->counters[HEAP_SAMPLED]), t->counters[HEAP_PROCESSES],
-		t->counters[HEAP_PROCESSES] == 1 ? "" : "es", t->counters[HEAP_REUSED]);
+	print_sampled(t, f);
 	if (t->suppressed || t->baselined)
 		fprintf(f, "  %zu suppressed, %zu in the baseline\n", t->suppressed, t->baselined);
 	print_chance(t, f);
 	print_cost(t, f);
 	print_lost(t, f);
 	print_watches(t, f);
-	if (is_verbose)
+	if (is_verbose && !t->is_growth)
 		fprintf(f, "  guards: %s\n", t->has_regions ? "regions" : "mprotect");
 	if (is_verbose)
 		for (int i = 0; i < HEAP_COUNTERS; i++)

@@ -33,7 +33,7 @@ static void put_name(FILE *f, const char *name)
 		fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, f);
 }
 
-static void put_frame(FILE *f, const struct run_frame *frame)
+void run_folded_frame(FILE *f, const struct run_frame *frame)
 {
 	char name[300];
 
@@ -65,9 +65,9 @@ static struct folded *fold(const struct run_hit *hit)
 		put_name(f, hit->of);
 	}
 	for (size_t i = hit->frame_count; i > 0; i--)
-		put_frame(f, &hit->frames[i - 1]);
+		run_folded_frame(f, &hit->frames[i - 1]);
 	if (!hit->frame_count)
-		put_frame(f, &site);
+		run_folded_frame(f, &site);
 	if (hit->is_by_kernel) {
 		fputc(';', f);
 		put_name(f, hit->syscall ? hit->syscall : "kernel");

@@ -170,6 +170,8 @@ void run_jsonl_end(FILE *f, const struct run_info *info, const struct run_end *e
 
 /* The parts of these. */
 json_t *run_jsonl_hit_begin(const struct run_hit *hit); /* up to the address */
+/* One frame of a folded stack, with the ';' before it. */
+void run_folded_frame(FILE *f, const struct run_frame *frame);
 json_t *run_jsonl_frames(const struct run_frame *frames, size_t count);
 json_t *run_jsonl_sites(const struct tally *tally);
 json_t *run_jsonl_threads(const struct tally *tally);

@@ -15,6 +15,7 @@
  *	heap_block.c	take, give, look   heap_tell.c	 what is recorded of an error
  *	heap_call.c	system calls	   heap_wrong.c	 free() of what is no block
  *	heap_watch.c	what lies beside   heap_copy.c	 copies that leave a block
+ *	heap_old.c	blocks that stay   heap_growth.c what stays in use
  *	heap_innocent.c	reads beside that are no error
  *
  * All functions may be called in handlers and by threads at once: no lock is held anywhere, and a
@@ -75,8 +76,9 @@ extern struct heap_range heap_data;
  */
 extern struct heap_range heap_plain;
 extern struct heap_region *heap_region;
-extern int32_t heap_pid;      /* of the process that samples */
-extern uint32_t heap_is_over; /* heap_stop() was called */
+extern int32_t heap_pid;	/* of the process that samples */
+extern uint32_t heap_is_growth; /* blocks have no guards: heap_growth.h */
+extern uint32_t heap_is_over;	/* heap_stop() was called */
 
 static inline bool heap_has(const void *p)
 {
@@ -109,6 +111,9 @@ void heap_end(void);
 
 /* Bytes that had the pattern around a block. */
 bool heap_is_damaged(const void *p, size_t bytes);
+
+/* The fewest bytes of a block that is sampled in any case, where growth is searched. */
+#define HEAP_LARGE_BYTES ((size_t)256 << 10)
 
 /* It is one of all blocks alike, no matter what its context. */
 #define HEAP_DRAWN (1u << 31)

@@ -18,6 +18,7 @@
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
 #include "heap/heap_draw.h"
+#include "heap/heap_growth.h"
 #include "heap/heap_old.h"
 #include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
@@ -209,6 +210,8 @@ static void *take(const struct heap_request *r, uint32_t nth)
 
 void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 {
+	void *(*const take_one)(const struct heap_request *, uint32_t) =
+		heap_is_growth ? heap_growth_take : take;
 	uint64_t begun = heap_budget_begin();
 
 	heap_self.busy++;
@@ -216,7 +219,7 @@ void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 		heap_before_sample();
 	/* In this order: the thread that stops inspects them the other way round. */
 	atomic_add(&heap_live, 1u);
-	void *p = atomic_get(&heap_is_over) ? NULL : take(r, nth);
+	void *p = atomic_get(&heap_is_over) ? NULL : take_one(r, nth);
 	if (!p)
 		atomic_add(&heap_live, (uint64_t)-1);
 	heap_self.busy--;
@@ -227,6 +230,9 @@ void *heap_take_nth(const struct heap_request *r, uint32_t nth)
 void *heap_take(const struct heap_request *r)
 {
 	uint32_t nth = r->alignment > PAGE_BYTES ? 0 : heap_wants(r->frame);
+
+	if (heap_is_growth)
+		nth = heap_growth_wants(r, nth);
 
 	return nth ? heap_take_nth(r, nth) : NULL;
 }
@@ -283,7 +289,10 @@ void heap_give(void *p, enum heap_family family, const uint64_t *frame)
 	heap_self.busy++;
 	if (slot && slot->start == (uintptr_t)p &&
 	    atomic_cas(&slot->state, &state, (uint32_t)HEAP_SLOT_CHANGING)) {
-		give(slot, family, frame);
+		if (heap_is_growth)
+			heap_growth_give(slot);
+		else
+			give(slot, family, frame);
 	} else {
 		bool is_double = slot && slot->start == (uintptr_t)p && state != HEAP_SLOT_NEW;
 		tell_wrong_free(p, slot, is_double ? HEAP_DOUBLE_FREE : HEAP_INVALID_FREE,
@@ -330,7 +339,10 @@ void heap_end(void)
 	heap_self.busy++;
 	is_second_end = ended_pid == heap_pid;
 	ended_pid = heap_pid;
-	heap_pool_each(inspect_at_end);
+	if (!heap_is_growth)
+		heap_pool_each(inspect_at_end);
+	else if (!is_second_end)
+		heap_growth_tell();
 	heap_self.busy--;
 	if (!is_second_end)
 		heap_context_end();

@@ -25,7 +25,7 @@ size_t heap_open_for_call(const void *p, size_t bytes)
 	if (slot && atomic_get(&slot->state) == HEAP_SLOT_LIVE && at >= slot->start &&
 	    at - slot->start < slot->bytes)
 		fine = slot->start + slot->bytes - at;
-	if (fine >= bytes || heap_is_over)
+	if (fine >= bytes || heap_is_over || heap_is_growth)
 		return bytes;
 	size_t left = heap_range.start + heap_range.bytes - at;
 	size_t opened = bytes < BYTES_MAX ? bytes : BYTES_MAX;

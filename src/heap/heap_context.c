@@ -417,6 +417,8 @@ static bool pass(struct heap_thread *self)
 /* In a row of calls their contexts are looked up; then there may be a nap. */
 static uint32_t ask_in_row(struct heap_thread *self, const uint64_t *frame)
 {
+	if (heap_is_growth)
+		self->nap = self->most;
 	if (self->nap)
 		return 0;
 	if (!self->awake)
@@ -450,7 +452,8 @@ uint32_t heap_look(const uint64_t *frame)
 	uint32_t nth = ask_in_row(self, frame);
 	self->steps = self->nap ? least(least(self->nap, self->to_drawn), self->most) : 1;
 	self->until = self->steps - 1;
-	return is_drawn && heap_budget_affords(HEAP_FOR_ALL) ? HEAP_DRAWN : nth;
+	/* What is refused would be missing in the sums of growth: N alone keeps the budget. */
+	return is_drawn && (heap_is_growth || heap_budget_affords(HEAP_FOR_ALL)) ? HEAP_DRAWN : nth;
 }
 
 void heap_context_end(void)

@@ -93,6 +93,11 @@ uint32_t heap_draw_steps(void)
 	return (uint32_t)steps;
 }
 
+uint32_t heap_draw_mean(void)
+{
+	return counter_get(&pace->mean);
+}
+
 uint32_t heap_draw_nap(uint32_t row)
 {
 	uint64_t ratio = counter_get(&pace->naps);

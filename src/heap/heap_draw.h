@@ -24,6 +24,9 @@ uint32_t heap_draw_steps(void);
 /* So many pass until contexts are looked up again, after a row of calls; 0: none. */
 uint32_t heap_draw_nap(uint32_t row);
 
+/* N. */
+uint32_t heap_draw_mean(void);
+
 /* One was sampled. */
 void heap_draw_count(void);
 

@@ -10,11 +10,14 @@
  */
 #include "heap/heap_pool.h"
 
+#include <string.h>
+
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/table_size.h"
 
 #define ACCESS (PROT_READ | PROT_WRITE)
+#define THIN_MOST (1u << 20)
 
 /*
  * All are 0 at first, so that no page is touched before it is used: both numbers are less that of
@@ -39,7 +42,7 @@ struct size_class {
 };
 
 /* Powers of two, so that turns may wrap. 32 MiB for blocks. */
-static struct size_class classes[HEAP_CLASSES] = {
+static struct size_class classes[HEAP_CLASSES_MOST] = {
 	{ .room = PAGE_BYTES, .count = HEAP_PAGE_SLOTS },
 	{ .room = 4 * PAGE_BYTES, .count = TABLE_SIZE(256u, 2u) },
 	{ .room = 16 * PAGE_BYTES, .count = TABLE_SIZE(64u, 2u) },
@@ -48,9 +51,25 @@ static struct size_class classes[HEAP_CLASSES] = {
 	{ .room = 256 * PAGE_BYTES, .count = TABLE_SIZE(4u, 2u) },
 };
 
+/* Where growth is searched: the program's own blocks, which would be elsewhere without us. */
+static const struct size_class growth_classes[HEAP_CLASSES_MOST] = {
+	{ .room = 64, .count = TABLE_SIZE(65536u, 2u) },
+	{ .room = 256, .count = TABLE_SIZE(32768u, 2u) },
+	{ .room = 1024, .count = TABLE_SIZE(16384u, 2u) },
+	{ .room = PAGE_BYTES, .count = TABLE_SIZE(8192u, 2u) },
+	{ .room = 4 * PAGE_BYTES, .count = TABLE_SIZE(2048u, 2u) },
+	{ .room = 16 * PAGE_BYTES, .count = TABLE_SIZE(512u, 2u) },
+	{ .room = 64 * PAGE_BYTES, .count = TABLE_SIZE(128u, 2u) },
+	{ .room = 256 * PAGE_BYTES, .count = TABLE_SIZE(64u, 2u) },
+	{ .room = 1024 * PAGE_BYTES, .count = TABLE_SIZE(16u, 2u) },
+	{ .room = 4096 * PAGE_BYTES, .count = TABLE_SIZE(8u, 2u) },
+};
+static uint32_t class_count = HEAP_CLASSES;
+static size_t gap = PAGE_BYTES; /* between slots */
+
 static size_t stride_of(const struct size_class *c)
 {
-	return c->room + PAGE_BYTES;
+	return c->room + gap;
 }
 
 static size_t span_of(const struct size_class *c)
@@ -99,27 +118,35 @@ static void note_used(struct size_class *c, uint32_t i)
 
 int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes)
 {
+	const int access = heap_is_growth ? ACCESS : PROT_NONE;
 	size_t bytes = 0;
 	size_t rows = 0;
 
 	*pool_bytes = 0;
-	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
+	if (heap_is_growth) {
+		memcpy(classes, growth_classes, sizeof(classes));
+		class_count = HEAP_CLASSES_MOST;
+		gap = 0;
+	}
+	for (uint32_t i = 0; i < class_count; i++) {
 		bytes += span_of(&classes[i]);
 		rows += classes[i].count;
 		*pool_bytes += classes[i].room * classes[i].count;
 	}
-	char *table = memory_map(rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
+	const size_t table_bytes = rows * (sizeof(struct heap_slot) + sizeof(struct cell));
+	char *table = heap_is_growth ? memory_map_sparse(table_bytes) : memory_map(table_bytes);
 	if (memory_failed(table))
 		return memory_error(table);
 	/* What has no access is not accounted. */
-	void *pool =
-		(void *)sys6(SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *pool = (void *)sys6(
+		SYS_mmap, 0, bytes, access,
+		MAP_PRIVATE | MAP_ANONYMOUS | (heap_is_growth ? MAP_NORESERVE : 0), -1, 0);
 	if (memory_failed(pool)) {
-		memory_unmap(table, rows * (sizeof(struct heap_slot) + sizeof(struct cell)));
+		memory_unmap(table, table_bytes);
 		return memory_error(pool);
 	}
 	uintptr_t at = (uintptr_t)pool;
-	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
+	for (uint32_t i = 0; i < class_count; i++) {
 		struct size_class *c = &classes[i];
 
 		c->slots = (struct heap_slot *)table;
@@ -184,7 +211,7 @@ void heap_pool_push(struct heap_slot *slot)
 struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full)
 {
 	*is_full = false;
-	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
+	for (uint32_t i = 0; i < class_count; i++) {
 		if (bytes > classes[i].room)
 			continue;
 		struct heap_slot *slot = pop(&classes[i]);
@@ -196,11 +223,34 @@ struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full)
 	return NULL;
 }
 
+/*
+ * Where a half is in use, one of 4 is taken; of what is left a half later, one of 16; and so on. So
+ * each half lasts twice as long as the one before.
+ */
+uint32_t heap_pool_thin(size_t bytes)
+{
+	uint32_t i = 0;
+
+	while (i < class_count && bytes > classes[i].room)
+		i++;
+	if (i == class_count)
+		return 1; /* it is too large, which is counted */
+	const struct size_class *c = &classes[i];
+	uint32_t left = atomic_get(&c->tail) - atomic_get(&c->head);
+	uint32_t thin = 1;
+
+	if (!left || left > c->count)
+		return 0;
+	for (uint32_t half = c->count / 2; left <= half && thin < THIN_MOST; half /= 2)
+		thin *= 4;
+	return thin;
+}
+
 /* ---- addresses ---- */
 
 struct heap_slot *heap_pool_slot(uintptr_t address)
 {
-	for (uint32_t i = 0; i < HEAP_CLASSES; i++) {
+	for (uint32_t i = 0; i < class_count; i++) {
 		struct size_class *c = &classes[i];
 
 		if (address - c->start >= c->end - c->start)
@@ -231,7 +281,7 @@ struct heap_slot *heap_pool_at(uint32_t size_class, uint32_t number)
 
 void heap_pool_each(void (*call)(struct heap_slot *slot))
 {
-	for (uint32_t i = 0; i < HEAP_CLASSES; i++)
+	for (uint32_t i = 0; i < class_count; i++)
 		for (uint32_t k = 0; k < atomic_get(&classes[i].used); k++)
 			if (atomic_get(&classes[i].slots[k].state) != HEAP_SLOT_NEW)
 				call(&classes[i].slots[k]);

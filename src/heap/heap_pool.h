@@ -17,6 +17,7 @@
 #include "heap/heap.h"
 
 #define HEAP_CLASSES 5u
+#define HEAP_CLASSES_MOST 10u		      /* where growth is searched */
 #define HEAP_PAGE_SLOTS TABLE_SIZE(4096u, 2u) /* of one page: those of the first size */
 
 enum heap_slot_state {
@@ -52,6 +53,8 @@ struct heap_slot {
 	size_t room;	 /* bytes from base on; then a page without access */
 	uintptr_t start; /* of the block */
 	size_t bytes;	 /* as they were asked for */
+	uint32_t weight; /* so many allocations it stands for */
+	int32_t owner;	 /* the process that allocated it */
 	struct heap_slot_event allocated;
 	struct heap_slot_event freed;
 };
@@ -64,6 +67,11 @@ int heap_pool_start(struct heap_range *range, uint64_t *pool_bytes);
  * states why.
  */
 struct heap_slot *heap_pool_pop(size_t bytes, bool *is_full);
+/*
+ * How many allocations of this size shall go by for one that is sampled, so that slots are left
+ * however long blocks stay. 0: none is left.
+ */
+uint32_t heap_pool_thin(size_t bytes);
 /* A slot whose state is FREED or NEW. */
 void heap_pool_push(struct heap_slot *slot);
 

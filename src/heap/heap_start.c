@@ -2,6 +2,7 @@
 /* heap_start.c - the detector begins in a process, and continues in its children. */
 #include "heap/heap.h"
 
+#include <errno.h>
 #include <link.h>
 
 #include "base/atomic.h"
@@ -14,6 +15,7 @@
 #include "heap/heap_draw.h"
 #include "heap/heap_family.h"
 #include "heap/heap_fault.h"
+#include "heap/heap_growth.h"
 #include "heap/heap_pages.h"
 #include "heap/heap_pool.h"
 #include "heap/heap_tell.h"
@@ -26,6 +28,7 @@ struct heap_range heap_plain;
 struct heap_region *heap_region;
 uint32_t heap_is_over;
 uint64_t heap_live;
+uint32_t heap_is_growth;
 int32_t heap_pid;
 void (*heap_before_sample)(void);
 
@@ -80,6 +83,7 @@ static int start_all(struct heap_region *region, struct heap_range *range)
 
 	if (memory_failed(family))
 		return memory_error(family);
+	heap_growth_start(region);
 	heap_budget_start(region, family);
 	heap_draw_start(region->settings.seed, family);
 	heap_block_start();
@@ -90,7 +94,7 @@ static int start_all(struct heap_region *region, struct heap_range *range)
 	if (!err)
 		err = heap_pool_start(range, &region->pool_bytes);
 	if (!err) {
-		heap_pages_start(range->start, !region->settings.no_regions);
+		heap_pages_start(range->start, !region->settings.no_regions && !heap_is_growth);
 		region->has_regions = heap_pages_are_regions();
 	}
 	if (!err)
@@ -149,6 +153,10 @@ void heap_stop(void)
 
 int heap_start_again(struct heap_region *region)
 {
+	/* The pool of the run before is made for the other one. */
+	if (heap_is_growth != (region->settings.growth != 0))
+		return -EBUSY;
+	heap_growth_start(region);
 	heap_budget_start(region, region->family);
 	heap_draw_start(region->settings.seed, region->family);
 	heap_context_forget(region->settings.first, region->family);
@@ -160,7 +168,8 @@ int heap_start_again(struct heap_region *region)
 	int err = heap_fault_start();
 	if (err)
 		return err;
-	heap_pool_close_unused();
+	if (!heap_is_growth)
+		heap_pool_close_unused();
 	atomic_set(&heap_is_over, 0u);
 	heap_death_start();
 	return 0;

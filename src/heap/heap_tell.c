@@ -104,7 +104,7 @@ static void set_frames(struct heap_moment *m, const uint64_t *frames, uint32_t c
 	}
 }
 
-static void set_event(struct heap_moment *m, const struct heap_slot_event *event)
+void heap_tell_moment(struct heap_moment *m, const struct heap_slot_event *event)
 {
 	const struct heap_stack *stack = heap_stacks_get(stacks, event->stack);
 
@@ -132,7 +132,7 @@ static void set_now(struct heap_moment *m, const struct heap_error *e)
 			   e->frame_count < HEAP_FRAMES ? e->frame_count : HEAP_FRAMES);
 	} else {
 		heap_tell_event(&now, e->frame);
-		set_event(m, &now);
+		heap_tell_moment(m, &now);
 	}
 	sys2(SYS_prctl, PR_GET_NAME, m->thread);
 }
@@ -173,8 +173,8 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 	if (e->slot) {
 		r->block = e->slot->start;
 		r->block_size = e->slot->bytes;
-		set_event(&r->alloc, &e->slot->allocated);
-		set_event(&r->freed, &e->slot->freed);
+		heap_tell_moment(&r->alloc, &e->slot->allocated);
+		heap_tell_moment(&r->freed, &e->slot->freed);
 	}
 	if (e->context)
 		set_code(r, pc_of(e), e->context);

@@ -41,6 +41,9 @@ void heap_tell_forked(void);
 void heap_tell(const struct heap_error *error);
 
 /* The moment that it is, for a slot. */
+/* For a record: the moment of an event. */
+struct heap_moment;
+void heap_tell_moment(struct heap_moment *m, const struct heap_slot_event *event);
 void heap_tell_event(struct heap_slot_event *event, const uint64_t *frame);
 
 #endif

@@ -28,6 +28,7 @@
 #define HEAP_REGS 17u /* by DWARF number */
 #define HEAP_CODE 16u
 #define HEAP_MESSAGE 64u
+#define HEAP_GROWTH_ROWS TABLE_SIZE(1024u, 3u)
 /* What a process and its forked children have together (src/heap/heap_family.h). */
 #define HEAP_FAMILY_BYTES (4096u + 16u * (1024u + 8192u + 65536u))
 
@@ -131,6 +132,7 @@ enum heap_counter {
 	HEAP_REFUSED,	   /* processes that could not: see run.why */
 	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
 	HEAP_OTHER_USER,   /* processes that changed their user: what they execute is not sampled */
+	HEAP_LOST_ROWS,	   /* stacks of growth that had no row */
 	HEAP_COUNTERS,
 };
 
@@ -156,6 +158,25 @@ struct heap_settings {
 	uint64_t are_traps_blocked; /* a thread of a process that ran before blocks SIGTRAP */
 	uint64_t has_family;	    /* one process and its children alone use `family` */
 	uint64_t has_reader;	    /* in the process itself: it sleeps on `told` */
+	uint64_t growth;	    /* no errors, but which blocks stay in use */
+};
+
+/*
+ * Blocks of one stack that are in use at the end of a process, as sampled ones stand for them. With
+ * a weight w, the mean of the distance between samples, w - 1 are not sampled for each one.
+ */
+struct heap_growth_row {
+	uint64_t ready;
+	uint64_t sampled;
+	uint64_t blocks;
+	uint64_t bytes;
+	uint64_t grown;	 /* bytes ... that were allocated in the second third of the run */
+	double variance; /* of bytes: the sum of w (w - 1) bytes^2 */
+	double grown_variance;
+	uint64_t youngest_ns; /* ages */
+	uint64_t oldest_ns;
+	uint64_t run_ns; /* of the process */
+	struct heap_moment alloc;
 };
 
 struct heap_region {
@@ -185,6 +206,8 @@ struct heap_region {
 	uint32_t are_masks_back;
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
+	uint64_t growth_rows; /* taken: may be more than there are */
+	struct heap_growth_row growth[HEAP_GROWTH_ROWS];
 	struct heap_record records[HEAP_RECORDS];
 	struct file_row files[HEAP_FILES];
 	uint8_t family[HEAP_FAMILY_BYTES] __attribute__((aligned(64)));

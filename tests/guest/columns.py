@@ -19,6 +19,7 @@ WITHOUT_COLUMN = {'report', 'check', 'dap'}
 INSIDE = {
     'break': {'mechanism': ['uprobe', 'probe', 'hardware'], 'trace': [], 'then': []},
     'watch': {'at-writers': []},
+    'heap': {'growth': []},
     'race': {'sweep': [], 'heap': []},
     'record': {'code': [], 'break': []},
     'patch': {'undo': []},
@@ -27,7 +28,7 @@ INSIDE = {
 # Options that choose what is reported, how, or how much of it: nothing else comes into the process.
 OUTSIDE = set('''
     align all args as baseline budget by check consistency counter cpu debuginfod delay depth dry-run each
-    error-exitcode explain faults first folded follow for frames from gen-suppressions grade if inlined input inside jobs json
+    error-exitcode explain faults first folded follow for frames from gen-suppressions grade growth-format if inlined input inside jobs json
     kernel last leave-copies limit list match max-rate mechanism multiplex name no-bpf no-stack no-stall on output
     outside overhead per-thread pid replay ret sarif seed signal snapshot stack stall stop summary suppressions tables then
     thread timeout to top until until-covered until-hit vary verbose window write-baseline'''.split())

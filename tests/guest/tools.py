@@ -125,6 +125,11 @@ TOOLS = {
     'hardware': {
         'attach': [['break', 'STEP', '--mechanism', 'hardware', '--summary', '--for', TIME, '-p', 'PID']],
     },
+    'growth': {
+        'run': ['heap', '--growth', '--overhead', '50', '-o', '/dev/null'],
+        'attach': [['heap', '--growth', '--overhead', '50', '-o', '/dev/null', '--for', TIME, '-p', 'PID']],
+        'remains': agent(460, REGION),
+    },
     'race_heap': {
         'run': ['race', '--heap', '--overhead', '20%', '-o', '/dev/null'],
     },
