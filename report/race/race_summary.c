@@ -154,6 +154,8 @@ static void command_text(char *const *command, char *text, size_t n)
 	clean_text(text);
 }
 
+#define POOL_THREADS 4u /* the first one, and a pool */
+
 static void print_advice(const struct race_totals *t, const struct race_summary_options *how,
 			 FILE *f)
 {
@@ -161,7 +163,7 @@ static void print_advice(const struct race_totals *t, const struct race_summary_
 
 	if (t->is_sweep) {
 		fputs("try: a longer search (--for 5m)\n", f);
-	} else if (!how->command || how->is_endless) {
+	} else if (!how->command || how->is_endless || t->has_jvm) {
 		fputs("try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n", f);
 	} else {
 		command_text(how->command, command, sizeof(command));
@@ -288,6 +290,10 @@ static void print_meaning(const struct race_totals *t, const struct race_summary
 	if (t->is_sweep && t->has_openmp && !t->is_varied)
 		fputs("some OpenMP races exist only with another number of threads; try --vary "
 		      "OMP_NUM_THREADS=2,4,36\n",
+		      f);
+	else if (t->is_sweep && t->most_threads >= POOL_THREADS && !t->is_varied && !t->has_jvm)
+		fputs("some races exist only with another number of threads; if a variable of the "
+		      "environment sets it, try --vary NAME=2,8,32\n",
 		      f);
 }
 

@@ -137,6 +137,7 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->is_replay = region->settings.range_count != 0;
 	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
 			  is_loaded(region, "/libiomp5.so");
+	out->has_jvm = is_loaded(region, "/libjvm.so");
 	out->sites_lost = region->sites_lost;
 	for (size_t i = 0; i < RACE_FILES; i++)
 		out->sites_unproven += region->files[i].sites_unproven;

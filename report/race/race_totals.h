@@ -52,6 +52,7 @@ struct race_totals {
 	bool is_replay; /* only the two sites of one race */
 	bool is_varied; /* runs differed in their environment */
 	bool has_openmp;
+	bool has_jvm; /* its code is made at run time, and a run of it takes long */
 	/*
 	 * By race_count_sites(), not in a sweep: accesses that could be stalled,
 	 * approximate.

@@ -242,6 +242,15 @@ static void a_sweep_counts_sites_and_runs(void **state)
 	       "no race found in 9.8 s: 1094 stalls at 774 of 1520 sites in 1 run, none lost\n"
 	       "only 774 of the 900 sites that the program reached were tested\n"
 	       "try: a longer search (--for 5m)\n");
+	t.coverage.reached = 774;
+	t.most_threads = 4;
+	expect(&t, &plain,
+	       "no race found in 9.8 s: 1094 stalls at 774 of 1520 sites in 1 run, none lost\n"
+	       "some races exist only with another number of threads; if a variable of the "
+	       "environment sets it, try --vary NAME=2,8,32\n");
+	t.is_varied = true;
+	expect(&t, &plain,
+	       "no race found in 9.8 s: 1094 stalls at 774 of 1520 sites in 1 run, none lost\n");
 }
 
 static void few_tested_accesses_are_said_and_what_to_do(void **state)
@@ -260,6 +269,12 @@ static void few_tested_accesses_are_said_and_what_to_do(void **state)
 	       ALL_WELL
 	       "only 774 of about 5200 memory accesses were tested\n"
 	       "try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n");
+	t.has_jvm = true;
+	expect(&t, &plain,
+	       ALL_WELL
+	       "only 774 of about 5200 memory accesses were tested\n"
+	       "try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n");
+	t.has_jvm = false;
 	t.objects_unread = 1;
 	how.command = quoted;
 	expect(&t, &how,
