@@ -20,8 +20,8 @@
  *		result is a record of record/race_region.h, as the detector in a process makes it.
  *
  * The stalled thread occupies its CPU, in the kernel: a millisecond at most, and by the budget a
- * small share of the time. The probes go when the command ends, however it ends, since they belong
- * to its descriptors.
+ * small share of the time. The probes go when the command ends, however it ends
+ * (outside_guard.c).
  *
  * A thread that comes past a probe makes its access in a copy of the instruction, in a page of the
  * kernel's. So each thread has a note of its last site, by which such an access is known.
@@ -94,6 +94,10 @@ static int open_programs(struct outside *o, const char **why)
 	o->program = outside_load_site(&o->maps, NULL, 0);
 	if (o->program < 0)
 		return o->program;
+	*why = "no process for the probes can be had";
+	err = outside_guard_open(&o->guard);
+	if (err)
+		return err;
 	*why = "the kernel refuses the BPF program of the watch";
 	int watch = outside_load_watch(&o->maps, NULL, 0);
 	if (watch < 0)
@@ -143,7 +147,7 @@ int outside_open(const struct outside_settings *settings, struct outside **out, 
 	if (!o)
 		return -ENOMEM;
 	o->set = *settings;
-	o->program = o->ring.fd = -1;
+	o->program = o->ring.fd = o->guard.fd = -1;
 	o->maps.shared_fd = o->maps.traps_fd = o->maps.notes_fd = -1;
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_mutex_init(&o->armers_lock, NULL);
@@ -202,6 +206,7 @@ void outside_stop(struct outside *o)
 	pthread_cond_broadcast(&o->over);
 	pthread_mutex_unlock(&o->lock);
 	outside_turns_stop(o);
+	outside_guard_close(&o->guard);
 	outside_armers_stop(o);
 	outside_cpus_close(&o->cpus);
 }

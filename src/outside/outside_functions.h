@@ -26,6 +26,7 @@ struct outside_function {
 	uint8_t has_frame;
 	uint16_t heat; /* turns that it ended early */
 	uint32_t turns;
+	uint32_t hits; /* of its sites, in all turns */
 };
 
 /* A mapping of code. */

@@ -15,7 +15,6 @@
 
 #define OUTSIDE_EVENTS_MAX 1024u
 #define OUTSIDE_ARMERS 2u /* one at least is on a CPU that is free */
-#define OUTSIDE_LINKS 64u
 #define OUTSIDE_CAUGHT_MAX 64u
 #define OUTSIDE_HIT_NS 2000u /* what a probe costs that stalls no thread */
 
@@ -28,11 +27,25 @@ struct outside_cpus {
 	int fds[OUTSIDE_EVENTS_MAX];
 };
 
+/* Probes in one file; count 0: all that there are go. */
+struct outside_link {
+	int program;
+	uint32_t pid; /* 0: of all processes, and the program filters */
+	uint32_t count;
+	char path[CODE_PATH_MAX];
+	uint64_t offsets[OUTSIDE_SITES];
+	uint64_t cookies[OUTSIDE_SITES];
+};
+
+/* A process that owns the probes. */
+struct outside_guard {
+	int fd; /* -1: none */
+	pid_t pid;
+};
+
 /* What has probes now. */
 struct outside_turn {
 	uint32_t count; /* of rows in the map */
-	uint32_t links;
-	int fds[OUTSIDE_LINKS];
 	struct outside_function *functions[OUTSIDE_SITES];
 	uint32_t function_count;
 	uint64_t began_ns;
@@ -46,6 +59,7 @@ struct outside {
 	struct outside_traps *traps;
 	struct ringbuf ring;
 	int program; /* at sites */
+	struct outside_guard guard;
 	struct outside_cpus cpus;
 	struct outside_code code;
 	struct outside_lister *lister;
@@ -53,7 +67,8 @@ struct outside {
 	struct outside_turn turn;
 	uint32_t *order; /* of the functions, by chance */
 	uint32_t order_at;
-	uint32_t hot; /* functions that are */
+	uint32_t hot;  /* functions that are, */
+	uint32_t warm; /* and others that threads reached */
 	pthread_t turner;
 	bool has_turner;
 	clockid_t clock; /* of the process */
@@ -79,6 +94,13 @@ int outside_cpus_open(struct outside_cpus *cpus, int program, pid_t pid);
 void outside_cpus_close(struct outside_cpus *cpus);
 int outside_cpus_watch(struct outside_cpus *cpus, uint64_t address, uint32_t len);
 void outside_cpus_rest(struct outside_cpus *cpus);
+
+/* outside_guard.c: 0 or -errno; ECANCELED: it was killed. */
+int outside_guard_open(struct outside_guard *g);
+int outside_guard_attach(struct outside_guard *g, const struct outside_link *link);
+int outside_guard_detach(struct outside_guard *g);
+/* All probes go first. */
+void outside_guard_close(struct outside_guard *g);
 
 /* outside_armer.c */
 int outside_armers_start(struct outside *o);

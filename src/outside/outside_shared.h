@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define OUTSIDE_SITES 256u /* in one turn */
+#define OUTSIDE_SITES 1024u /* in one turn */
 #define OUTSIDE_RANGES 48u
 #define OUTSIDE_NO_REG RECORD_REGS /* this register is 0 */
 

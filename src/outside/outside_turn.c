@@ -9,24 +9,24 @@
  */
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/sys.h"
 #include "event/uprobe/uprobe_filter.h"
 #include "outside/outside_priv.h"
 #include "record/race_region.h"
 
 #include <errno.h>
-#include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_NS 300000000u /* with nothing but cold code */
+#define TURN_NS 250000000u /* with nothing but cold code */
 #define PAUSE_NS 20000000u /* between turns, at least: code is changed for each */
 #define TICK_NS 5000000u
 #define HIT_NS OUTSIDE_HIT_NS
 #define HITS_MOST 2000u
 #define HITS_LEAST 200u
+#define COLD_SITES 64u /* of a function in one turn */
 #define HOT_SITES 12u
-#define HOT_PART 4u /* of the turns, one in so many is for hot code while there is cold code */
+#define WARM_FUNCTIONS 8u
+#define HOT_PART 2u /* of the turns, one in so many is for hot code while there is cold code */
 #define CREDIT_AT_START_NS 20000000
 #define CREDIT_MOST_NS 40000000
 #define HOLD_MOST_NS 1000000u
@@ -172,10 +172,35 @@ static void choose_hot(struct outside *o)
 	}
 }
 
+static bool is_in_turn(const struct outside_turn *t, const struct outside_function *f)
+{
+	for (uint32_t i = 0; i < t->function_count; i++)
+		if (t->functions[i] == f)
+			return true;
+	return false;
+}
+
+/* Threads were seen there: each cold turn has some of these. */
+static void choose_warm(struct outside *o)
+{
+	uint32_t n = o->code.function_count;
+	uint32_t from = (uint32_t)(outside_random() % n);
+
+	if (!o->warm)
+		return;
+	for (uint32_t i = 0; i < n && o->turn.function_count < WARM_FUNCTIONS; i++) {
+		struct outside_function *f = &o->code.functions[(from + i) % n];
+
+		if (f->policy == OUTSIDE_INCLUDED && f->hits && !f->heat)
+			add_function(o, f, COLD_SITES);
+	}
+}
+
 static int choose_cold(struct outside *o)
 {
 	struct outside_turn *t = &o->turn;
 
+	choose_warm(o);
 	for (uint32_t looked = 0; looked < o->code.function_count && t->count < OUTSIDE_SITES / 2;
 	     looked++) {
 		if (!o->order || o->order_at == o->code.function_count) {
@@ -184,8 +209,8 @@ static int choose_cold(struct outside *o)
 				return err < 0 ? err : 0;
 		}
 		struct outside_function *f = &o->code.functions[o->order[o->order_at++]];
-		if (f->policy == OUTSIDE_INCLUDED && !f->heat)
-			add_function(o, f, OUTSIDE_SITES);
+		if (f->policy == OUTSIDE_INCLUDED && !f->heat && !is_in_turn(t, f))
+			add_function(o, f, COLD_SITES);
 	}
 	return 0;
 }
@@ -210,51 +235,37 @@ static const struct outside_module *module_of_row(const struct outside *o, uint3
 	return outside_module_at(&o->code, o->traps->rows[row].place);
 }
 
-/* A descriptor or -errno. Rows of one file. */
+/* Rows of one file. 0 or -errno. */
 static int link_rows(struct outside *o, uint32_t first, uint32_t count)
 {
+	static struct outside_link link;
 	const struct outside_module *m = module_of_row(o, first);
-	uint64_t offsets[OUTSIDE_SITES];
-	uint64_t cookies[OUTSIDE_SITES];
-	struct uprobe_multi link = {
-		.prog_fd = (uint32_t)o->program,
-		.attach_type = UPROBE_MULTI_ATTACH,
-		.path = (uintptr_t)m->file.path,
-		.offsets = (uintptr_t)offsets,
-		.cookies = (uintptr_t)cookies,
-		.count = count,
-		.pid = uprobe_filters_processes() ? (uint32_t)o->set.pid : 0,
-	};
 
+	link.program = o->program;
+	link.pid = uprobe_filters_processes() ? (uint32_t)o->set.pid : 0;
+	link.count = count;
+	memcpy(link.path, m->file.path, sizeof(link.path));
 	for (uint32_t i = 0; i < count; i++) {
-		offsets[i] = o->traps->rows[first + i].place - m->file.start + m->file.offset;
-		cookies[i] = first + i;
+		link.offsets[i] = o->traps->rows[first + i].place - m->file.start + m->file.offset;
+		link.cookies[i] = first + i;
 	}
-	return sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
+	return outside_guard_attach(&o->guard, &link);
 }
 
 /* The kernel refuses all where it refuses one: the halves are tried. */
 static int attach_rows(struct outside *o, uint32_t first, uint32_t count)
 {
-	struct outside_turn *t = &o->turn;
+	int err = link_rows(o, first, count);
 
-	if (t->links == OUTSIDE_LINKS) {
-		o->sums.no_room += count;
-		return 0;
-	}
-	int fd = link_rows(o, first, count);
-	if (fd >= 0) {
-		t->fds[t->links++] = fd;
+	if (!err)
 		o->sums.sites += count;
+	if (!err || err == -ESRCH || err == -EPERM || err == -ENOMEM || err == -ECANCELED)
+		return err;
+	if (count == 1 || err == -E2BIG) {
+		o->sums.refused += count;
 		return 0;
 	}
-	if (fd == -ESRCH || fd == -EPERM || fd == -ENOMEM)
-		return fd;
-	if (count == 1) {
-		o->sums.refused++;
-		return 0;
-	}
-	int err = attach_rows(o, first, count / 2);
+	err = attach_rows(o, first, count / 2);
 	return err ? err : attach_rows(o, first + count / 2, count - count / 2);
 }
 
@@ -280,12 +291,6 @@ static int attach_all(struct outside *o)
 		from = i;
 	}
 	return err;
-}
-
-static void detach_all(struct outside_turn *t)
-{
-	while (t->links)
-		sys_close(t->fds[--t->links]);
 }
 
 /* ---- a turn ---- */
@@ -342,6 +347,17 @@ static void note_heat(struct outside *o)
 	}
 }
 
+static void note_warmth(struct outside *o)
+{
+	for (uint32_t i = 0; i < o->turn.function_count; i++) {
+		struct outside_function *f = o->turn.functions[i];
+		uint64_t hits = f->hits + hits_in(o, f);
+
+		o->warm += !f->hits && hits;
+		f->hits = hits < UINT32_MAX ? (uint32_t)hits : UINT32_MAX;
+	}
+}
+
 static void note_sites(struct outside *o)
 {
 	struct race_region *region = o->set.region;
@@ -363,13 +379,16 @@ static void note_sites(struct outside *o)
 
 static void end_turn(struct outside *o)
 {
-	bool is_early = atomic_get(&o->shared->turn_hits) >= o->shared->most_hits;
+	bool is_early = clock_now_ns() - o->turn.began_ns < TURN_NS / 2 &&
+			(atomic_get(&o->shared->is_spent) ||
+			 atomic_get(&o->shared->turn_hits) >= o->shared->most_hits);
 
 	atomic_set(&o->shared->is_open, (uint64_t)0);
-	detach_all(&o->turn);
+	outside_guard_detach(&o->guard);
 	uint64_t hits = atomic_get(&o->shared->turn_hits);
 	atomic_add(&o->shared->credit_ns, -(int64_t)(hits * HIT_NS));
 	note_sites(o);
+	note_warmth(o);
 	if (is_early)
 		note_heat(o);
 	for (uint32_t i = 0; i < o->turn.function_count; i++)
@@ -412,7 +431,7 @@ static void *turner(void *arg)
 		if (atomic_get(&o->is_stopping) || begin_turn(o))
 			break;
 	}
-	detach_all(&o->turn);
+	outside_guard_detach(&o->guard);
 	return NULL;
 }
 
@@ -443,5 +462,5 @@ void outside_turns_stop(struct outside *o)
 	if (o->has_turner)
 		pthread_join(o->turner, NULL);
 	o->has_turner = false;
-	detach_all(&o->turn);
+	outside_guard_detach(&o->guard);
 }

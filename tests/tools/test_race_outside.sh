@@ -3,40 +3,8 @@
 # test_race_outside.sh TRAPLINE VICTIMS - `trapline race --outside`: races that are found with nothing inside the
 # process, right programs, and what is refused. TAP.
 
-# shellcheck source=tests/tools/race_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
-. "$(dirname "$0")/race_lib.sh"
-
-[ "$(uname -m)" = x86_64 ] || skip_all "a search from outside is for x86-64"
-need_uprobes
-why=$("$trapline" race --outside -- "$victims/race_racy" read_modify_write 0.2 2>&1)
-case $why in
-*'cannot search process '*) skip_all "$why" ;;
-esac
-
-# found_outside NAME EXPRESSION PROGRAM ARG...: as found(), but nothing is in the process. The time is the last argument.
-found_outside()
-{
-	name=$1 expression=$2
-	shift 2
-	for seconds in 1 2 4 8 16; do
-		race --outside --overhead 20% -- "$@" $seconds
-		if holds "any(.[]; .type == \"race\" and $expression)"; then
-			ok "$name" 0
-			return
-		fi
-	done
-	ok "$name" 1
-}
-
-silent_outside()
-{
-	name=$1
-	shift
-	race --outside --overhead 20% -- "$@"
-	ok "$name ends as it does alone" $?
-	holds 'all(.[]; .type != "race") and .[-1].type == "summary" and .[-1].searched_from == "outside"'
-	ok "$name: nothing is reported" $?
-}
+# shellcheck source=tests/tools/outside_lib.sh disable=SC1091,SC2034,SC2154 # shared with it
+. "$(dirname "$0")/outside_lib.sh"
 
 while read -r mode kind grades one two; do
 	sides='([.first.function, .second.function // "-"] | sort)'
@@ -61,8 +29,10 @@ locked_and_update	write-write	A	requests_add	requests_bump
 MODES
 )
 LIST
-holds 'any(.[]; .type == "race" and .old != .new and (.first.stack | length) > 2 and
-	(.second.stack | length) > 2 and .first.tid != .second.tid)'
+found_outside "both sides have threads" '.first.tid != .second.tid and .first.tid != null' "$victims/race_racy" \
+	read_modify_write
+holds 'any(.[]; .type == "race" and (.first.stack | length) > 2 and (.second.stack | length) > 2) and
+	any(.[]; .type == "race" and .old != .new and .old != null)'
 ok "a race has the values, and the stacks of both threads" $?
 
 for mode in $("$victims/race_right" --list | some); do
