@@ -44,7 +44,7 @@ static int open_budget(uint32_t i)
 	return throttle_open(self, &opts, region, i, &open_budgets[i]);
 }
 
-static void tell_failure(int err, const char *why)
+static void report_failure(int err, const char *why)
 {
 	size_t n = strlen(why);
 
@@ -67,7 +67,7 @@ static int begin(void)
 	if (!err)
 		return 0;
 	trapline_explain(err, why, sizeof(why));
-	tell_failure(err, why);
+	report_failure(err, why);
 	return err;
 }
 
@@ -188,7 +188,7 @@ void agent_throttle_let_go(const char *why)
 	if (!region)
 		return;
 	if (!atomic_get(&region->stop))
-		tell_failure(-ECANCELED, why);
+		report_failure(-ECANCELED, why);
 	end_last();
 	trap_make_no_calls();
 }
@@ -197,7 +197,7 @@ void agent_throttle_rest(const char *why)
 {
 	if (!region || atomic_get(&region->stop) || atomic_swap(&is_at_rest, 1))
 		return;
-	tell_failure(-ECANCELED, why);
+	report_failure(-ECANCELED, why);
 	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++)
 		if (open_budgets[i])
 			throttle_rest(open_budgets[i]);

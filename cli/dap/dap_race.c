@@ -91,8 +91,8 @@ static json_t *side_json(const struct dap *d, const struct side *s)
 	return j;
 }
 
-static void tell_event(struct dap *d, const json_t *race, const char *title,
-		       const struct side side[2])
+static void report_event(struct dap *d, const json_t *race, const char *title,
+			 const struct side side[2])
 {
 	json_t *body = json_object();
 
@@ -104,7 +104,7 @@ static void tell_event(struct dap *d, const json_t *race, const char *title,
 	dap_send_event(&d->out, "traplineRace", body);
 }
 
-static void tell_race(struct dap *d, const json_t *race)
+static void report_race(struct dap *d, const json_t *race)
 {
 	static struct side side[2];
 	char title[700];
@@ -127,10 +127,10 @@ static void tell_race(struct dap *d, const json_t *race)
 	say_also(d, race);
 	dap_say_at(d, "", "", 0, "end");
 	d->child_lines += 3;
-	tell_event(d, race, title, side);
+	report_event(d, race, title, side);
 }
 
-static void tell_summary(struct dap *d, const json_t *j)
+static void report_summary(struct dap *d, const json_t *j)
 {
 	json_int_t races = json_integer_value(json_object_get(j, "races"));
 	json_int_t stalls = json_integer_value(json_object_get(j, "stalls"));
@@ -148,16 +148,16 @@ static void tell_summary(struct dap *d, const json_t *j)
 	d->child_lines++;
 }
 
-static void tell_line(struct dap *d, const char *text, size_t n)
+static void report_line(struct dap *d, const char *text, size_t n)
 {
 	json_error_t error;
 	json_t *j = json_loadb(text, n, 0, &error);
 	const char *type = text_of(j, "type");
 
 	if (!strcmp(type, "race"))
-		tell_race(d, j);
+		report_race(d, j);
 	else if (!strcmp(type, "summary"))
-		tell_summary(d, j);
+		report_summary(d, j);
 	json_decref(j);
 }
 
@@ -189,7 +189,7 @@ void dap_race_read(struct dap *d, struct dap_races *r, const char *bytes, size_t
 			r->is_skipping = true;
 		}
 		if (end && !r->is_skipping)
-			tell_line(d, r->text, r->count);
+			report_line(d, r->text, r->count);
 		if (end) {
 			r->count = 0;
 			r->is_skipping = false;

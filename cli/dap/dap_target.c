@@ -62,7 +62,7 @@ static bool open_target(struct dap *d, char *why, size_t n)
 	return false;
 }
 
-static void tell_ready(struct dap *d, const json_t *request)
+static void report_ready(struct dap *d, const json_t *request)
 {
 	char name[32];
 
@@ -114,7 +114,7 @@ void dap_target_attach(struct dap *d, const json_t *request)
 	}
 	d->pid = pid;
 	if (open_target(d, why, sizeof(why))) {
-		tell_ready(d, request);
+		report_ready(d, request);
 		return;
 	}
 	dap_target_leave(d, false);
@@ -215,7 +215,7 @@ void dap_target_launch(struct dap *d, const json_t *request)
 	d->is_launched = true;
 	d->is_held = true;
 	if (open_target(d, why, sizeof(why))) {
-		tell_ready(d, request);
+		report_ready(d, request);
 		return;
 	}
 	dap_target_leave(d, true);
@@ -256,7 +256,7 @@ static void read_rest(struct dap *d)
 				dap_child_read(d, &d->child[i], k);
 }
 
-static void tell_end(struct dap *d, const char *why)
+static void report_end(struct dap *d, const char *why)
 {
 	dap_arms_stop(d);
 	read_rest(d);
@@ -275,7 +275,7 @@ void dap_target_look(struct dap *d)
 	const char *why = d->target && !d->is_terminated ? why_ended(d) : NULL;
 
 	if (why)
-		tell_end(d, why);
+		report_end(d, why);
 }
 
 static void end_program(struct dap *d)
@@ -299,7 +299,7 @@ static void end_program(struct dap *d)
 void dap_target_leave(struct dap *d, bool ends)
 {
 	if (d->target && !d->is_terminated)
-		tell_end(d, "the session ended");
+		report_end(d, "the session ended");
 	dap_points_free(d);
 	trapline_close(d->target);
 	d->target = NULL;

@@ -409,7 +409,7 @@ static void flow_wait_for_program(struct flow_cli *c)
 }
 
 /* A page and a graph have no location for it: then it is printed as text. */
-static void flow_tell_end(struct flow_cli *c)
+static void flow_report_end(struct flow_cli *c)
 {
 	const bool is_json = !strcmp(c->set.as, "jsonl");
 	const bool is_text = !strcmp(c->set.as, "text");
@@ -464,7 +464,7 @@ static int keep_flow_baseline(struct flow_cli *c, struct flow_report *report)
 /* Each part of the end may fail by itself. */
 static int flow_report_all(struct flow_cli *c, struct flow_report *report)
 {
-	flow_tell_end(c);
+	flow_report_end(c);
 	flow_print(c, report);
 	search_out_flush(&c->out);
 	const int blind = say_unreached(c, report);
@@ -532,7 +532,7 @@ int cmd_flow(int argc, char **argv)
 	if (!status)
 		status = flow_finish(&c);
 	else if (c.pid)
-		flow_tell_end(&c); /* it may have died in the meantime */
+		flow_report_end(&c); /* it may have died in the meantime */
 	death_log_close(&c.deaths);
 	known_close(&c.known);
 	agent_region_close(&c.memory);

@@ -452,7 +452,7 @@ static void note_end(const struct death_log *log, const struct death_end *end,
 /*
  * One line for a signal that ended the process on request; JSON has it as a death without a stack.
  */
-static void tell_end(const struct death_log *log, const struct death_end *end, int signal)
+static void report_end(const struct death_log *log, const struct death_end *end, int signal)
 {
 	const struct death_entry *e = entry_of(log, end->pid, signal);
 	struct death death = { .pid = end->pid, .signal = signal, .count = 1 };
@@ -515,7 +515,7 @@ void death_log_end(struct death_log *log, const struct death_end *end)
 		fflush(end->out);
 	}
 	if (WIFSIGNALED(status))
-		tell_end(log, end, WTERMSIG(status));
+		report_end(log, end, WTERMSIG(status));
 	note_left_behind(log, end);
 	uint64_t lost = log->unlisted + death_watch_lost(&log->watch, DEATH_UNRECORDED);
 	uint64_t unfollowed = death_watch_lost(&log->watch, DEATH_UNFOLLOWED);

@@ -220,7 +220,7 @@ static json_t *suppressions_of(struct race_report *r, enum race_grade grade_max)
 		uint64_t times;
 		size_t races;
 
-		if (!suppression_is_told(s))
+		if (!suppression_is_reported(s))
 			continue;
 		json_t *j = json_object();
 		race_suppression_uses(r, s, grade_max, &races, &times);

@@ -28,7 +28,7 @@ static void print_used(struct race_report *r, enum race_grade grade_max, FILE *f
 
 static bool is_unused(const struct suppression *s)
 {
-	return !s->matches && suppression_is_told(s);
+	return !s->matches && suppression_is_reported(s);
 }
 
 static void print_unused(const struct suppressions *all, FILE *f)

@@ -73,7 +73,7 @@ int suppressions_read(struct suppressions *s, const char *path, char *error, siz
 #define SUPPRESSIONS_KNOWN "built in"
 int suppressions_add_known(struct suppressions *s);
 /* Built-in suppressions are reported only if they were used. */
-bool suppression_is_told(const struct suppression *s);
+bool suppression_is_reported(const struct suppression *s);
 
 size_t suppressions_count(const struct suppressions *s);
 const struct suppression *suppressions_at(const struct suppressions *s, size_t i);

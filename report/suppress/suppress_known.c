@@ -22,7 +22,7 @@ int suppressions_add_known(struct suppressions *s)
 	return suppressions_parse(s, SUPPRESSIONS_KNOWN, known, error, sizeof(error));
 }
 
-bool suppression_is_told(const struct suppression *s)
+bool suppression_is_reported(const struct suppression *s)
 {
 	return s->matches || strcmp(s->file, SUPPRESSIONS_KNOWN) != 0;
 }

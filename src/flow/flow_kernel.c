@@ -100,8 +100,8 @@ static int64_t find_in_file(struct flow_thread *t, int fd, int64_t begin, uint64
 	return -1;
 }
 
-static void tell_pass(const struct flow_moment *m, const struct flow_site *site,
-		      const struct pass *p, uint64_t offset, uint64_t bytes)
+static void report_pass(const struct flow_moment *m, const struct flow_site *site,
+			const struct pass *p, uint64_t offset, uint64_t bytes)
 {
 	uint8_t *none;
 	const uint32_t number = flow_source_add(0, &none);
@@ -142,8 +142,8 @@ static void take_pass(const struct flow_moment *m, const struct flow_site *site)
 			flow_count(FLOW_IN_KERNEL, (uint64_t)got);
 	}
 	if (found >= 0)
-		tell_pass(m, site, &p, (uint64_t)found,
-			  set->match_bytes ? set->match_bytes : (uint64_t)got);
+		report_pass(m, site, &p, (uint64_t)found,
+			    set->match_bytes ? set->match_bytes : (uint64_t)got);
 }
 
 int flow_kernel_pass(const struct flow_moment *m, const struct flow_site *site)

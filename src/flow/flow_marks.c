@@ -402,7 +402,7 @@ void flow_marks_extend(uint64_t page, const uint8_t *now)
 		extend_rows(p, now);
 }
 
-static void tell_row(const struct marked_page *p, uint32_t start, uint32_t end, uint32_t marked)
+static void report_row(const struct marked_page *p, uint32_t start, uint32_t end, uint32_t marked)
 {
 	const uint32_t all = flow_texts[flow_source_of(p->mark[start])].count;
 
@@ -415,7 +415,7 @@ static void tell_row(const struct marked_page *p, uint32_t start, uint32_t end, 
  * Rows that were moved only and are as in the source, or that were computed. Between their bytes
  * may be others: in wide characters, and where a program marks each one as quoted.
  */
-static void tell_kept(const struct marked_page *p)
+static void report_kept(const struct marked_page *p)
 {
 	uint32_t start = 0;
 	uint32_t last = 0;
@@ -427,7 +427,7 @@ static void tell_kept(const struct marked_page *p)
 			continue;
 		if (!marked || i - last > GAP_MOST || !follows(p->mark[i], p->mark[last])) {
 			if (marked)
-				tell_row(p, start, last + 1, marked);
+				report_row(p, start, last + 1, marked);
 			start = i;
 			marked = 0;
 		}
@@ -435,7 +435,7 @@ static void tell_kept(const struct marked_page *p)
 		marked++;
 	}
 	if (marked)
-		tell_row(p, start, last + 1, marked);
+		report_row(p, start, last + 1, marked);
 }
 
 static void settle_page(struct flow_thread *t, struct marked_page *p)
@@ -462,7 +462,7 @@ static void settle_page(struct flow_thread *t, struct marked_page *p)
 	}
 	if (readable == (ssize_t)sizeof(t->page))
 		extend_rows(p, t->page);
-	tell_kept(p);
+	report_kept(p);
 }
 
 void flow_marks_report(const struct flow_thread *t)
@@ -471,7 +471,7 @@ void flow_marks_report(const struct flow_thread *t)
 		const struct marked_page *p = find_page(t->fresh[i]);
 
 		if (p)
-			tell_kept(p);
+			report_kept(p);
 	}
 }
 

@@ -95,7 +95,7 @@ static uint64_t block_of(const struct range *range, uint64_t address, uint64_t *
 
 /* ---- rows of bytes ---- */
 
-static void tell_run(const struct run *run)
+static void report_run(const struct run *run)
 {
 	const uint32_t all = flow_texts[run->source].count;
 	const struct range *range;
@@ -131,7 +131,7 @@ static void add_byte(struct run *run, uint64_t address, flow_mark mark)
 		return;
 	}
 	if (run->bytes)
-		tell_run(run);
+		report_run(run);
 	*run = (struct run){ address, 1, flow_source_of(mark), flow_step_of(mark),
 			     flow_offset_of(mark) };
 }
@@ -186,6 +186,6 @@ void flow_residue(void)
 	for (uint32_t i = 0; i < n; i++)
 		look_at(pages[i], &run);
 	if (run.bytes)
-		tell_run(&run);
+		report_run(&run);
 	memset(residue_page, 0, sizeof(residue_page));
 }

@@ -194,7 +194,7 @@ static int open_all(struct trapline_patch *patch, const struct trapline_patch_fu
 	return 0;
 }
 
-static void tell_after(struct trapline_patch *patch, int result)
+static void report_after(struct trapline_patch *patch, int result)
 {
 	void (*after)(void *arg) = patch->after;
 
@@ -280,7 +280,7 @@ TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_
 	if (!is_made)
 		return result;
 	*out = patch;
-	tell_after(patch, result);
+	report_after(patch, result);
 	return result;
 }
 
@@ -293,7 +293,7 @@ TRAPLINE_API int trapline_patch_wait(struct trapline_patch *patch, uint64_t time
 	int to_new = kind == TRAPLINE_PATCH_NEW || kind == TRAPLINE_PATCH_TO_NEW;
 	int result = patch_change(patch, to_new, timeout_ns);
 	pthread_mutex_unlock(&patch_lock);
-	tell_after(patch, to_new ? result : 1);
+	report_after(patch, to_new ? result : 1);
 	return result;
 }
 

@@ -110,9 +110,9 @@ TRAP_PATH static uint64_t drawn_here(const struct trapline_throttle *t)
 	return drawn;
 }
 
-TRAP_PATH static uint64_t price_of(const struct trapline_throttle *t, uint64_t drawn)
+TRAP_PATH static uint64_t cost_of(const struct trapline_throttle *t, uint64_t drawn)
 {
-	return (uint64_t)((unsigned __int128)drawn * t->price >> 32);
+	return (uint64_t)((unsigned __int128)drawn * t->cost >> 32);
 }
 
 TRAP_PATH static struct thread_account *account_of(const struct trapline_throttle *t)
@@ -124,7 +124,7 @@ TRAP_PATH static struct thread_account *account_of(const struct trapline_throttl
 		account->is_throttled = 0;
 		account->held = 0;
 		account->reported = drawn_here(t);
-		account->origin = clock_now_ns() - price_of(t, account->reported);
+		account->origin = clock_now_ns() - cost_of(t, account->reported);
 	}
 	return account;
 }
@@ -174,18 +174,18 @@ void throttle_begin(struct trapline_throttle *t, uint64_t per_second)
 {
 	uint64_t unopened = 0;
 
-	t->price = (uint64_t)(((unsigned __int128)1000000000u << 32) / per_second);
+	t->cost = (uint64_t)(((unsigned __int128)1000000000u << 32) / per_second);
 	if (!t->account)
 		t->account = &t->own;
 	t->wake_ns = 0;
 	t->drawn_before = throttle_drawn(t);
-	atomic_cas(&t->account->origin, &unopened, clock_now_ns() - price_of(t, t->drawn_before));
+	atomic_cas(&t->account->origin, &unopened, clock_now_ns() - cost_of(t, t->drawn_before));
 }
 
 /* When the account will be even. */
 TRAP_PATH static uint64_t due_ns(struct trapline_throttle *t, uint64_t now)
 {
-	return throttle_due(origin_of(t), price_of(t, throttle_drawn(t)), t->burst_ns, now);
+	return throttle_due(origin_of(t), cost_of(t, throttle_drawn(t)), t->burst_ns, now);
 }
 
 TRAP_PATH uint64_t throttle_debt(struct trapline_throttle *t)
@@ -196,7 +196,7 @@ TRAP_PATH uint64_t throttle_debt(struct trapline_throttle *t)
 	return (int64_t)(due - now) > 0 ? due - now : 0;
 }
 
-TRAP_PATH static void tell_even(struct trapline_throttle *t)
+TRAP_PATH static void report_even(struct trapline_throttle *t)
 {
 	uint32_t throttled = 1;
 
@@ -204,7 +204,7 @@ TRAP_PATH static void tell_even(struct trapline_throttle *t)
 		t->unthrottled(t->arg);
 }
 
-TRAP_PATH static void tell_debt(struct trapline_throttle *t, uint64_t debt)
+TRAP_PATH static void report_debt(struct trapline_throttle *t, uint64_t debt)
 {
 	uint32_t even = 0;
 
@@ -256,7 +256,7 @@ TRAP_PATH static uint64_t look_at(struct trapline_throttle *t, uint64_t ticket, 
 {
 	if (t->flags & TRAPLINE_THROTTLE_EACH)
 		return due;
-	return throttle_queue_look_at(&t->queue, ticket, due, price_of(t, t->check));
+	return throttle_queue_look_at(&t->queue, ticket, due, cost_of(t, t->check));
 }
 
 /* The one that has slept longest. */
@@ -264,7 +264,7 @@ TRAP_PATH static void wake_next(struct trapline_throttle *t, uint64_t due, uint6
 {
 	uint32_t running;
 
-	if (throttle_queue_is_behind(&t->queue, due, price_of(t, t->check), now))
+	if (throttle_queue_is_behind(&t->queue, due, cost_of(t, t->check), now))
 		sys6(SYS_futex, end_word(t, &running), FUTEX_WAKE_BITSET, 1, NULL, NULL,
 		     1u << t->index);
 }
@@ -285,14 +285,14 @@ TRAP_PATH static void count_sleep(struct trapline_throttle *t, uint64_t slept_ns
  * sleeps longer by what was missing lately. Where others draw from the account, that states
  * nothing.
  */
-TRAP_PATH static void learn_price(struct trapline_throttle *t, int64_t missing)
+TRAP_PATH static void learn_cost(struct trapline_throttle *t, int64_t missing)
 {
 	uint64_t old = counter_get(&t->wake_ns);
-	uint64_t price = missing > 0 ? old + (uint64_t)missing : old - old / 16;
+	uint64_t cost = missing > 0 ? old + (uint64_t)missing : old - old / 16;
 
 	if (!t->clock && !(t->flags & TRAPLINE_THROTTLE_EACH))
 		return;
-	__atomic_store_n(&t->wake_ns, price < WAKE_MAX_NS ? price : WAKE_MAX_NS, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->wake_ns, cost < WAKE_MAX_NS ? cost : WAKE_MAX_NS, __ATOMIC_RELAXED);
 }
 
 /*
@@ -308,7 +308,7 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 	uint64_t due = due_ns(t, now);
 
 	if ((int64_t)(due - now) <= 0) {
-		tell_even(t);
+		report_even(t);
 		return 0;
 	}
 	uint64_t *held = &account_of(t)->held;
@@ -319,11 +319,11 @@ TRAP_PATH uint64_t throttle_pay(struct trapline_throttle *t)
 		now = clock_now_ns();
 		due = due_ns(t, now);
 		if ((int64_t)(now - until) >= 0)
-			learn_price(t, (int64_t)(due - now));
+			learn_cost(t, (int64_t)(due - now));
 	}
 	throttle_queue_leave(&t->queue, held, ticket);
 	wake_next(t, due, now);
-	tell_even(t);
+	report_even(t);
 	if (now != start)
 		count_sleep(t, now - start);
 	return now - start;
@@ -375,10 +375,10 @@ TRAP_PATH void throttle_check(struct trapline_throttle *t)
 
 	counter_add(&t->checks, 1);
 	if (!debt) {
-		tell_even(t);
+		report_even(t);
 		return;
 	}
-	tell_debt(t, debt);
+	report_debt(t, debt);
 	if (t->flags & TRAPLINE_THROTTLE_SLEEP && !spared)
 		throttle_pay(t);
 }

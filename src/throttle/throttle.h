@@ -26,7 +26,7 @@ struct trapline_throttle {
 	uint32_t generation;
 	uint32_t flags;
 	uint32_t counter;
-	uint64_t price; /* nanoseconds per unit, 32 bits of fraction */
+	uint64_t cost; /* nanoseconds per unit, 32 bits of fraction */
 	uint64_t check;
 	uint64_t burst_ns;
 	uint64_t debt_ns;

@@ -343,10 +343,10 @@ static void what_ships_is_for_what_it_names_and_told_when_used(void **state)
 	assert_int_equal(suppressions_add_known(s), 0);
 	assert_null(suppressions_match(s, &race));
 	for (size_t i = 0; i < suppressions_count(s); i++)
-		assert_false(suppression_is_told(suppressions_at(s, i)));
+		assert_false(suppression_is_reported(suppressions_at(s, i)));
 	const struct suppression *used = suppressions_match(s, &in_sqlite);
 	assert_non_null(used);
-	assert_true(suppression_is_told(used));
+	assert_true(suppression_is_reported(used));
 	assert_string_equal(used->file, SUPPRESSIONS_KNOWN);
 	suppressions_free(s);
 }

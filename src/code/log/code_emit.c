@@ -66,7 +66,7 @@ TRAP_PATH static void count_lost(const struct code_head *head)
 }
 
 /* Before the record that found room again. */
-TRAP_PATH static int tell_lost(void)
+TRAP_PATH static int report_lost(void)
 {
 	struct small_record lost;
 	uint32_t changes = atomic_swap(&code_sink.lost_changes, 0);
@@ -93,7 +93,7 @@ TRAP_PATH static int tell_lost(void)
 TRAP_PATH int code_emit(struct code_head *record)
 {
 	fill_head(record);
-	int err = tell_lost();
+	int err = report_lost();
 	if (!err) {
 		fill_head(record);
 		code_close(record);

@@ -469,7 +469,7 @@ int poke_log_is_on(void)
 	return log_function != NULL || code_emit_is_on();
 }
 
-void poke_tell(const struct change *change, enum trapline_code_stage stage)
+void poke_report(const struct change *change, enum trapline_code_stage stage)
 {
 	code_stream_stage(change, stage);
 	if (!log_function)

@@ -36,7 +36,7 @@ void change_end(struct change *change);
 int poke_quiesce(void);
 /* Unmap once no handler can inspect it. */
 void poke_retire(void *memory, size_t bytes);
-void poke_tell(const struct change *change, enum trapline_code_stage stage);
+void poke_report(const struct change *change, enum trapline_code_stage stage);
 
 /*
  * All but faults and traps, which must come through: the thread may run trapped code. What was

@@ -258,7 +258,7 @@ static int strand(struct change *change)
 	batch->next = atomic_get(&poke_view.stranded);
 	atomic_set(&poke_view.stranded, batch);
 	atomic_set(&poke_view.batch, NULL);
-	poke_tell(change, TRAPLINE_CODE_STRANDED);
+	poke_report(change, TRAPLINE_CODE_STRANDED);
 	return -EIO;
 }
 
@@ -268,7 +268,7 @@ static int undo(struct change *change, enum text_phase back, int err)
 
 	poke_sync();
 	counter_add(&poke_stats.rolled_back, 1);
-	poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
+	poke_report(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 	return err;
 }
 
@@ -286,8 +286,8 @@ static int run_trapped(struct change *change)
 	if (err)
 		return undo(change, TEXT_BACK, err);
 	atomic_set(&change->batch->committed, 1);
-	poke_tell(change, TRAPLINE_CODE_TRAP);
-	poke_tell(change, TRAPLINE_CODE_OPEN);
+	poke_report(change, TRAPLINE_CODE_TRAP);
+	poke_report(change, TRAPLINE_CODE_OPEN);
 	err = is_long ? change_write(change, TEXT_TAIL) : 0;
 	/* Without the sync a first byte could meet a tail fetched before. */
 	if (!err && is_long)
@@ -326,8 +326,8 @@ static int run_spin(struct change *change)
 		undo(change, TEXT_SPIN_BACK, err);
 		goto out_priority;
 	}
-	poke_tell(change, TRAPLINE_CODE_TRAP);
-	poke_tell(change, TRAPLINE_CODE_OPEN);
+	poke_report(change, TRAPLINE_CODE_TRAP);
+	poke_report(change, TRAPLINE_CODE_OPEN);
 	err = change_write(change, TEXT_SPIN_TAIL);
 	if (!err)
 		err = sync_or_say(change);
@@ -336,7 +336,7 @@ static int run_spin(struct change *change)
 	if (!err)
 		err = sync_or_say(change);
 	if (err)
-		poke_tell(change, TRAPLINE_CODE_STRANDED);
+		poke_report(change, TRAPLINE_CODE_STRANDED);
 out_priority:
 	sys3(SYS_sched_setscheduler, 0, policy, &param);
 	return err;
@@ -358,7 +358,7 @@ static void swap_sides(struct poke_batch *batch)
 /* Nothing is between old and new. A span that fails has not changed, and the others change back. */
 static int run_single(struct change *change, uint32_t flags)
 {
-	poke_tell(change, TRAPLINE_CODE_OPEN);
+	poke_report(change, TRAPLINE_CODE_OPEN);
 	int err = change_write(change, TEXT_WHOLE);
 
 	if (!err)
@@ -403,7 +403,7 @@ int poke_run(struct change *change, uint32_t flags)
 	int err;
 
 	change->form = flags & TRAPLINE_POKE_SPIN ? CODE_FORM_SPIN : CODE_FORM_TRAP;
-	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	poke_report(change, TRAPLINE_CODE_BEGIN);
 	if (flags & TRAPLINE_POKE_SINGLE_STORE || is_exchange)
 		err = run_single(change, flags);
 	else if (flags & TRAPLINE_POKE_SPIN)
@@ -412,7 +412,7 @@ int poke_run(struct change *change, uint32_t flags)
 		err = run_trapped(change);
 	if (err)
 		return err;
-	poke_tell(change, TRAPLINE_CODE_DONE);
+	poke_report(change, TRAPLINE_CODE_DONE);
 	count_done(change);
 	return 0;
 }

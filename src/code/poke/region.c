@@ -150,7 +150,7 @@ int region_is_lost(uint64_t address)
 	return region && region->is_lost;
 }
 
-static void tell_handler(void)
+static void report_handler(void)
 {
 	for (size_t i = 0; i < REGION_MAX; i++) {
 		atomic_set(&region_ranges[i].start, regions[i].start);
@@ -193,7 +193,7 @@ static int map_new(struct region *region, uint64_t near, size_t bytes)
 	region->is_lost = 0;
 	region->start = (uint64_t)start;
 	seal(region);
-	tell_handler();
+	report_handler();
 	return 0;
 }
 
@@ -241,7 +241,7 @@ int region_free(void *code)
 	code_stream_fill(begin_ns, region->start, region->bytes, CODE_NOTHING);
 	region->start = 0;
 	region->bytes = 0;
-	tell_handler();
+	report_handler();
 	poke_lock_give();
 	return 0;
 }

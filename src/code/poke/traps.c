@@ -313,20 +313,20 @@ static int write_traps(struct change *change, struct trapline_traps *set)
 	}
 	struct trap_table *old = table_publish(table);
 	change->form = CODE_FORM_DIRECT;
-	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	poke_report(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, TEXT_INT3);
 	if (!err && poke_sync()) {
 		change->problem->why = "membarrier() stopped working in this process";
 		err = -EOPNOTSUPP;
 	}
 	if (!err) {
-		poke_tell(change, TRAPLINE_CODE_DONE);
+		poke_report(change, TRAPLINE_CODE_DONE);
 		poke_retire(old, old ? old->bytes : 0);
 		return 0;
 	}
 	int is_back = !change_write(change, TEXT_BACK);
 	poke_sync();
-	poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
+	poke_report(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 	counter_add(&poke_stats.rolled_back, 1);
 	table_publish(old);
 	poke_retire(table, table->bytes);
@@ -515,15 +515,15 @@ static int remove_int3(struct change *change, struct trapline_traps *set)
 	if (err)
 		return err;
 	change->form = CODE_FORM_DIRECT;
-	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	poke_report(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, TEXT_FIRST);
 	/* Not finished: rows and table stay, so that traps that are still there work on. */
 	if (err) {
-		poke_tell(change, TRAPLINE_CODE_STRANDED);
+		poke_report(change, TRAPLINE_CODE_STRANDED);
 		return err;
 	}
 	poke_sync();
-	poke_tell(change, TRAPLINE_CODE_DONE);
+	poke_report(change, TRAPLINE_CODE_DONE);
 	return 0;
 }
 

@@ -47,17 +47,17 @@ static int write_rows(struct change *change, int on)
 	if (err)
 		return err;
 	change->form = CODE_FORM_DIRECT;
-	poke_tell(change, TRAPLINE_CODE_BEGIN);
+	poke_report(change, TRAPLINE_CODE_BEGIN);
 	err = change_write(change, on ? TEXT_INT3 : TEXT_FIRST);
 	if (err) {
 		/* As it was: what is neither is noticed by its bytes, and left alone. */
 		int is_back = !change_write(change, on ? TEXT_BACK : TEXT_INT3);
 		poke_sync();
-		poke_tell(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
+		poke_report(change, is_back ? TRAPLINE_CODE_UNDONE : TRAPLINE_CODE_STRANDED);
 		return err;
 	}
 	poke_sync();
-	poke_tell(change, TRAPLINE_CODE_DONE);
+	poke_report(change, TRAPLINE_CODE_DONE);
 	return 0;
 }
 
