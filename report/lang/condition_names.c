@@ -236,6 +236,14 @@ static bool write_number(struct steps *s, const struct expression_place *p, uint
 	return is_value ? steps_narrow(s, (uint32_t)size, is_signed) : number_signed;
 }
 
+/* float and double; -1: the type is not one of those. */
+static int float_kind(const struct type *type)
+{
+	if (!type || type->kind != TYPE_FLOAT || type->refusal)
+		return -1;
+	return type->size == 4 ? NUMBER_FLOAT : type->size == 8 ? NUMBER_DOUBLE : -1;
+}
+
 static int write_place(const struct making *m, const struct tree_node *n, struct steps *s,
 		       const struct expression_place *p, struct expression_error *error)
 {
@@ -259,11 +267,12 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 		return condition_fail(error, n, "a bit-field has no address");
 	if (is_address)
 		return write_address(s, p);
-	if (!is_number || (p->bit_size && p->size > 8))
-		return condition_fail(error, n,
-				      "a condition compares whole numbers, but this is %s",
+	const int kind = float_kind(p->type);
+	if ((!is_number && kind < 0) || (p->bit_size && p->size > 8))
+		return condition_fail(error, n, "a condition compares numbers, but this is %s",
 				      p->type ? p->type->name : "of unknown size");
-	return write_number(s, p, size);
+	bool is_signed = write_number(s, p, size);
+	return kind < 0 ? is_signed : kind;
 }
 
 static int write_path(struct making *m, const struct tree_node *n, struct steps *s,
@@ -303,10 +312,14 @@ static int write_path(struct making *m, const struct tree_node *n, struct steps 
 }
 
 /* new and old as the type has them. */
-static bool write_watched(const struct condition_names *names, struct steps *s, enum cond_term term)
+static int write_watched(const struct condition_names *names, struct steps *s, enum cond_term term)
 {
 	const struct value_view *v = &names->view;
+	const int kind = float_kind(v->type);
 	bool is_signed = steps_term(s, term);
+
+	if (kind >= 0)
+		return kind;
 
 	if (v->type && v->bit_size && v->bit_offset + v->bit_size <= names->len * 8)
 		return steps_bits(s, is_signed, v->bit_offset, v->bit_size, v->type->is_signed);
@@ -339,10 +352,10 @@ static int watched_problem(const struct making *m, const struct tree_node *n,
 				      "a condition cannot read %s: it is %s; changed is true for "
 				      "other bytes",
 				      type->name, type->refusal);
-	if (type && type->kind == TYPE_FLOAT)
+	if (type && type->kind == TYPE_FLOAT && (float_kind(type) < 0 || type->size != names->len))
 		return condition_fail(
 			error, n,
-			"a condition compares whole numbers, but this is %s; changed is "
+			"a condition compares float and double, but this is %s; changed is "
 			"true for another value",
 			type->name);
 	return 0;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * compile.c - a walk over the tree. Each function writes what leaves one number on the stack, and
- * returns whether that is signed. The first error wins; after it nothing that is written matters.
+ * returns its kind. The first error wins; after it nothing that is written matters.
+ *
+ * Floating-point numbers are compared, and nothing else: a comparison is one of whole numbers in
+ * the same order (order.h), which the kernel can do as well.
  */
 #include "cond/compile.h"
 
@@ -18,7 +21,7 @@ struct compiler {
 	int err;
 };
 
-static bool compile(struct compiler *c, const struct tree_node *n);
+static enum number_kind compile(struct compiler *c, const struct tree_node *n);
 
 __attribute__((format(printf, 4, 5))) static void
 compile_fail(struct compiler *c, int err, const struct tree_node *n, const char *format, ...)
@@ -32,6 +35,27 @@ compile_fail(struct compiler *c, int err, const struct tree_node *n, const char 
 	va_start(args, format);
 	vsnprintf(c->error->text, sizeof(c->error->text), format, args);
 	va_end(args);
+}
+
+/* What only whole numbers have: sums, bits, addresses. */
+static bool compile_whole(struct compiler *c, const struct tree_node *n)
+{
+	enum number_kind kind = compile(c, n);
+
+	if (number_is_float(kind))
+		compile_fail(c, -EINVAL, n,
+			     "a condition cannot compute with a floating-point number: compare it "
+			     "by == != < <= > >=");
+	return kind == NUMBER_SIGNED;
+}
+
+/* As a truth value. */
+static void compile_truth(struct compiler *c, const struct tree_node *n)
+{
+	enum number_kind kind = compile(c, n);
+
+	if (number_is_float(kind))
+		steps_compare_constant(&c->steps, COND_NE, kind, 0);
 }
 
 /* Keeps a string constant; returns its offset. */
@@ -79,7 +103,7 @@ static bool compile_in(struct compiler *c, const struct tree_node *n)
 	uint64_t address;
 	uint64_t bytes;
 
-	compile(c, n->left);
+	compile_whole(c, n->left);
 	find_symbol(c, n, &address, &bytes);
 	struct cond_step *step = steps_put(&c->steps, COND_IN, 1, 1);
 
@@ -100,7 +124,7 @@ static bool compile_thread(struct compiler *c, const struct tree_node *n)
 
 static bool compile_strings(struct compiler *c, const struct tree_node *n)
 {
-	compile(c, n->left);
+	compile_whole(c, n->left);
 	uint16_t at = keep_string(c, n, n->len);
 	struct cond_step *step = steps_put(&c->steps, COND_STRING, 1, 1);
 
@@ -134,73 +158,189 @@ static bool compile_count(struct compiler *c, const struct tree_node *n)
 	return false;
 }
 
-static bool compile_unary(struct compiler *c, const struct tree_node *n)
+static enum number_kind compile_unary(struct compiler *c, const struct tree_node *n)
 {
-	bool is_signed = compile(c, n->left);
+	enum number_kind kind;
 
-	steps_put(&c->steps, (enum cond_op)n->op, 1, 1);
-	return is_signed || n->op == COND_NOT;
+	if (n->op == COND_NOT) {
+		compile_truth(c, n->left);
+		steps_put(&c->steps, COND_NOT, 1, 1);
+		return NUMBER_SIGNED;
+	}
+	kind = n->op == COND_NEG ? compile(c, n->left) :
+				   (enum number_kind)compile_whole(c, n->left);
+	if (!number_is_float(kind)) {
+		steps_put(&c->steps, (enum cond_op)n->op, 1, 1);
+		return kind;
+	}
+	steps_number(&c->steps, UINT64_C(1) << (kind == NUMBER_FLOAT ? 31 : 63));
+	steps_put(&c->steps, COND_XOR, 2, 1);
+	return kind;
+}
+
+/* ---- comparisons ---- */
+
+struct constant {
+	bool is_float;
+	double value;
+};
+
+static bool is_constant(const struct tree_node *n, struct constant *out)
+{
+	if (n->kind == TREE_UNARY && n->op == COND_NEG && is_constant(n->left, out)) {
+		out->value = -out->value;
+		return true;
+	}
+	if (n->kind != TREE_NUMBER)
+		return false;
+	out->is_float = n->is_float;
+	out->value = n->is_unsigned ? (double)n->number : (double)(int64_t)n->number;
+	if (n->is_float)
+		memcpy(&out->value, &n->number, sizeof(out->value));
+	return true;
+}
+
+/* The operator of the same comparison when its sides are exchanged. */
+static enum cond_op mirrored(enum cond_op op)
+{
+	switch (op) {
+	case COND_LT:
+		return COND_GT;
+	case COND_LE:
+		return COND_GE;
+	case COND_GT:
+		return COND_LT;
+	case COND_GE:
+		return COND_LE;
+	default:
+		return op;
+	}
+}
+
+/* The left side is written. */
+static bool compare_with(struct compiler *c, const struct tree_node *n, enum cond_op op,
+			 enum number_kind left, const struct tree_node *right)
+{
+	const bool is_float = number_is_float(left);
+
+	if (is_float)
+		steps_order(&c->steps, op, left, false);
+	enum number_kind kind = compile(c, right);
+	if (number_is_float(kind) != is_float)
+		compile_fail(c, -EINVAL, n,
+			     "a condition compares a floating-point number with another one, or "
+			     "with a constant");
+	if (!is_float)
+		return steps_binary(&c->steps, op, left == NUMBER_SIGNED, kind == NUMBER_SIGNED);
+	steps_order(&c->steps, op, kind, true);
+	return steps_binary(&c->steps, op, false, false);
+}
+
+static bool compile_comparison(struct compiler *c, const struct tree_node *n)
+{
+	const struct tree_node *left = n->left;
+	const struct tree_node *right = n->right;
+	enum cond_op op = (enum cond_op)n->op;
+	struct constant with;
+
+	if (is_constant(left, &with) && !is_constant(right, &with)) {
+		left = n->right;
+		right = n->left;
+		op = mirrored(op);
+	}
+	enum number_kind kind = compile(c, left);
+	const bool has_constant = is_constant(right, &with);
+	if (has_constant && number_is_float(kind))
+		return steps_compare_constant(&c->steps, op, kind, with.value);
+	if (has_constant && with.is_float)
+		return steps_compare_whole(&c->steps, op, kind == NUMBER_SIGNED, with.value);
+	return compare_with(c, n, op, kind, right);
+}
+
+static bool compile_binary(struct compiler *c, const struct tree_node *n)
+{
+	if (n->op >= COND_EQ && n->op <= COND_GE)
+		return compile_comparison(c, n);
+	bool left = compile_whole(c, n->left);
+
+	return steps_binary(&c->steps, (enum cond_op)n->op, left, compile_whole(c, n->right));
 }
 
 static bool compile_logic(struct compiler *c, const struct tree_node *n)
 {
-	compile(c, n->left);
+	compile_truth(c, n->left);
 	struct cond_step *skip = steps_skip(&c->steps, n->kind == TREE_OR);
 
-	compile(c, n->right);
+	compile_truth(c, n->right);
 	return steps_skip_end(&c->steps, skip);
 }
 
-static bool compile_choice(struct compiler *c, const struct tree_node *n)
+static enum number_kind compile_choice(struct compiler *c, const struct tree_node *n)
 {
-	compile(c, n->left);
+	compile_truth(c, n->left);
 	struct cond_step *otherwise = steps_put(&c->steps, COND_JUMP_IF_0, 1, 0);
-	bool is_signed = compile(c, n->right);
+	enum number_kind kind = compile(c, n->right);
 	struct cond_step *end = steps_put(&c->steps, COND_JUMP, 0, 0);
 
 	c->steps.height--; /* the other branch leaves its number in the same location */
 	steps_land(&c->steps, otherwise);
-	is_signed &= compile(c, n->other);
+	enum number_kind other = compile(c, n->other);
 	steps_land(&c->steps, end);
-	return is_signed;
+	if ((number_is_float(kind) || number_is_float(other)) && kind != other)
+		compile_fail(c, -EINVAL, n, "both sides of ':' must have one type");
+	return number_is_float(kind) ? kind : kind & other;
 }
 
-static bool compile_name(struct compiler *c, const struct tree_node *n)
+static enum number_kind compile_name(struct compiler *c, const struct tree_node *n)
 {
-	int is_signed = c->names->write ? c->names->write(c->names->arg, n, &c->steps, c->error) :
-					  steps_term(&c->steps, (enum cond_term)n->number);
+	int kind = c->names->write ? c->names->write(c->names->arg, n, &c->steps, c->error) :
+				     steps_term(&c->steps, (enum cond_term)n->number);
 
-	if (is_signed < 0)
-		c->err = c->err ? c->err : is_signed;
-	return is_signed > 0;
+	if (kind < 0)
+		c->err = c->err ? c->err : kind;
+	return kind < 0 ? NUMBER_UNSIGNED : (enum number_kind)kind;
 }
 
-static bool compile_node(struct compiler *c, const struct tree_node *n)
+static enum number_kind compile_number(struct compiler *c, const struct tree_node *n)
+{
+	steps_number(&c->steps, n->number);
+	if (n->is_float)
+		return NUMBER_DOUBLE;
+	return n->is_unsigned ? NUMBER_UNSIGNED : NUMBER_SIGNED;
+}
+
+static enum number_kind compile_load(struct compiler *c, const struct tree_node *n)
+{
+	compile_whole(c, n->left);
+	bool is_signed = steps_load(&c->steps, n->size, n->is_signed);
+
+	if (n->is_float)
+		return n->size == 4 ? NUMBER_FLOAT : NUMBER_DOUBLE;
+	return (enum number_kind)is_signed;
+}
+
+static enum number_kind compile_node(struct compiler *c, const struct tree_node *n)
 {
 	struct steps *s = &c->steps;
 
 	switch (n->kind) {
 	case TREE_NUMBER:
-		steps_number(s, n->number);
-		return !n->is_unsigned;
+		return compile_number(c, n);
 	case TREE_REG:
 		return steps_register(s, (uint32_t)n->number);
 	case TREE_NARROW:
-		compile(c, n->left);
+		compile_whole(c, n->left);
 		return steps_narrow(s, n->size, n->is_signed);
 	case TREE_LOAD:
-		compile(c, n->left);
-		return steps_load(s, n->size, n->is_signed);
+		return compile_load(c, n);
 	case TREE_SYMBOL:
 		return compile_symbol(c, n);
 	case TREE_IN:
 		return compile_in(c, n);
 	case TREE_UNARY:
 		return compile_unary(c, n);
-	case TREE_BINARY: {
-		bool left = compile(c, n->left);
-		return steps_binary(s, (enum cond_op)n->op, left, compile(c, n->right));
-	}
+	case TREE_BINARY:
+		return compile_binary(c, n);
 	case TREE_AND:
 	case TREE_OR:
 		return compile_logic(c, n);
@@ -217,17 +357,20 @@ static bool compile_node(struct compiler *c, const struct tree_node *n)
 	}
 }
 
-static bool compile(struct compiler *c, const struct tree_node *n)
+static enum number_kind compile(struct compiler *c, const struct tree_node *n)
 {
+	enum number_kind kind = NUMBER_UNSIGNED;
+
 	if (c->err)
-		return false;
+		return kind;
 	/* Each level writes a step at least. */
-	bool is_signed = c->depth++ < COND_STEPS_MAX && compile_node(c, n);
+	if (c->depth++ < COND_STEPS_MAX)
+		kind = compile_node(c, n);
 
 	if (c->steps.is_full || c->depth > COND_STEPS_MAX)
 		compile_fail(c, -E2BIG, n, "the condition is too long or too deep");
 	c->depth--;
-	return is_signed;
+	return kind;
 }
 
 /* True if one of the bits changed, or nothing changed. */
@@ -258,7 +401,7 @@ int cond_compile(const struct tree_node *root, const struct cond_names *names,
 	memset(out, 0, sizeof(*out));
 	memset(error, 0, sizeof(*error));
 	if (root)
-		compile(&c, root);
+		compile_truth(&c, root);
 	if (root && names->bits)
 		skip = steps_skip(&c.steps, false);
 	if (names->bits)

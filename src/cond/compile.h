@@ -16,8 +16,8 @@ struct trapline_condition {
 struct cond_names {
 	struct tree_names words;
 	/*
-	 * Writes a path, or a term of the language that has a type here. Returns 1 if the number is
-	 * signed, 0 if not, or -errno with *error. NULL: terms are as the language has them.
+	 * Writes a path, or a term of the language that has a type here. Returns the kind of the
+	 * number, or -errno with *error. NULL: terms are as the language has them.
 	 */
 	int (*write)(void *arg, const struct tree_node *n, struct steps *s,
 		     struct expression_error *error);

@@ -12,6 +12,8 @@
 #include <linux/bpf.h>
 #include <string.h>
 
+#include "cond/order.h"
+
 struct emitter {
 	struct ebpf *p;
 	const struct condition *c;
@@ -200,6 +202,81 @@ static void emit_binary(struct emitter *e, const struct cond_step *step)
 	store_slot(e, step->height - 2u, R1);
 }
 
+/* Normalizes a fraction by some bits: R1 below the limit is shifted, R3 is the exponent. */
+static void emit_normalize(struct emitter *e, int32_t limit, int32_t bits)
+{
+	uint32_t enough = ebpf_jump_imm(e->p, BPF_JGE, R1, limit);
+
+	ebpf_alu_imm(e->p, BPF_LSH, R1, bits);
+	ebpf_alu_imm(e->p, BPF_SUB, R3, bits);
+	ebpf_land(e->p, enough);
+	launder(e, R1);
+	launder(e, R3);
+}
+
+/*
+ * R1, the bits of a float, becomes those of a double; as order_widen(). R2 is the sign, R3 the
+ * exponent.
+ */
+static void emit_widen(struct emitter *e)
+{
+	ebpf_alu_imm(e->p, BPF_LSH, R1, 32);
+	ebpf_mov(e->p, R2, R1);
+	ebpf_alu_imm(e->p, BPF_RSH, R2, 63);
+	ebpf_alu_imm(e->p, BPF_LSH, R2, 63);
+	ebpf_mov(e->p, R3, R1);
+	ebpf_alu_imm(e->p, BPF_LSH, R3, 1);
+	ebpf_alu_imm(e->p, BPF_RSH, R3, 56);
+	ebpf_alu_imm(e->p, BPF_LSH, R1, 9);
+	ebpf_alu_imm(e->p, BPF_RSH, R1, 41);
+
+	uint32_t is_nan = ebpf_jump_imm(e->p, BPF_JEQ, R3, 0xff);
+	uint32_t is_normal = ebpf_jump_imm(e->p, BPF_JNE, R3, 0);
+	uint32_t is_zero = ebpf_jump_imm(e->p, BPF_JEQ, R1, 0);
+	ebpf_mov_imm(e->p, R3, 1);
+	for (int32_t bits = 16; bits; bits /= 2)
+		emit_normalize(e, 1 << (24 - bits), bits);
+	ebpf_alu_imm(e->p, BPF_AND, R1, 0x7fffff);
+	ebpf_land(e->p, is_normal);
+	ebpf_alu_imm(e->p, BPF_ADD, R3, 1023 - 127);
+	uint32_t finite = ebpf_jump_imm(e->p, BPF_JA, 0, 0);
+	ebpf_land(e->p, is_nan);
+	ebpf_mov_imm(e->p, R3, 0x7ff);
+	ebpf_land(e->p, finite);
+	ebpf_land(e->p, is_zero);
+	launder(e, R3);
+	ebpf_alu_imm(e->p, BPF_LSH, R3, 52);
+	ebpf_alu_imm(e->p, BPF_LSH, R1, 29);
+	ebpf_alu(e->p, BPF_OR, R1, R3);
+	ebpf_alu(e->p, BPF_OR, R1, R2);
+}
+
+/* As order_of(). */
+static void emit_order(struct emitter *e, const struct cond_step *step)
+{
+	if (step->size == 4)
+		emit_widen(e);
+	ebpf_mov(e->p, R2, R1);
+	ebpf_alu_imm(e->p, BPF_LSH, R2, 1);
+	ebpf_load_imm64(e->p, R3, ORDER_INFINITY << 1);
+	uint32_t is_nan = ebpf_jump(e->p, BPF_JGT, R2, R3);
+	ebpf_load_imm64(e->p, R3, ORDER_SIGN);
+	uint32_t is_other = ebpf_jump_imm(e->p, BPF_JNE, R2, 0);
+	ebpf_mov_imm(e->p, R1, 0);
+	ebpf_land(e->p, is_other);
+	uint32_t is_plus = ebpf_jump_imm(e->p, BPF_JSGE, R1, 0);
+	ebpf_alu_imm(e->p, BPF_XOR, R1, -1);
+	uint32_t minus = ebpf_jump_imm(e->p, BPF_JA, 0, 0);
+	ebpf_land(e->p, is_plus);
+	ebpf_alu(e->p, BPF_OR, R1, R3);
+	uint32_t end = ebpf_jump_imm(e->p, BPF_JA, 0, 0);
+	ebpf_land(e->p, is_nan);
+	ebpf_load_imm64(e->p, R1, step->imm);
+	ebpf_land(e->p, minus);
+	ebpf_land(e->p, end);
+	launder(e, R1);
+}
+
 static void emit_unary(struct emitter *e, const struct cond_step *step)
 {
 	load_slot(e, R1, step->height - 1u);
@@ -214,6 +291,9 @@ static void emit_unary(struct emitter *e, const struct cond_step *step)
 	case COND_BOOL:
 		ebpf_mov_imm(e->p, R2, 0);
 		emit_truth(e, step->op == COND_NOT ? BPF_JEQ : BPF_JNE);
+		break;
+	case COND_ORDER:
+		emit_order(e, step);
 		break;
 	case COND_IN:
 		ebpf_load_imm64(e->p, R2, step->imm);

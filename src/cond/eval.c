@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cond/ir.h"
+#include "cond/order.h"
 
 static uint64_t eval_extend(uint64_t value, uint32_t size, int is_signed)
 {
@@ -110,6 +111,8 @@ static uint64_t unary(const struct cond_step *step, uint64_t a)
 		return !a;
 	case COND_BOOL:
 		return a != 0;
+	case COND_ORDER:
+		return order_of(step->size == 4 ? order_widen((uint32_t)a) : a, step->imm);
 	case COND_IN:
 		return a >= step->imm && a < step->imm2;
 	default:

@@ -28,6 +28,7 @@ enum cond_op {
 	COND_COUNT, /* arg: index of events */
 	COND_LOAD,  /* address -> the size bytes there */
 	COND_CAST,  /* to size bytes */
+	COND_ORDER, /* a float or double, of size bytes -> its rank; imm: that of a NaN. order.h */
 	COND_NEG,
 	COND_INV,
 	COND_NOT,

@@ -3,6 +3,9 @@
 #include "cond/lex.h"
 
 #include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int is_name_char(char c)
@@ -31,6 +34,47 @@ static const char *lex_suffix(const char *at, struct token *t)
 	if (is_name_char(*at))
 		wrong(t, "unexpected letters after a number");
 	return at;
+}
+
+/* 1.5, 2., .5, 1e9, 1.5e-3f, 0x1.8p3: what follows the digits decides. */
+static bool is_float(const char *at)
+{
+	const bool is_hex = at[0] == '0' && (at[1] | 32) == 'x';
+	const char *digits = is_hex ? "0123456789abcdefABCDEF" : "0123456789";
+
+	if (is_hex)
+		at += 2;
+	const char *end = at + strspn(at, digits);
+	if (*end == '.')
+		return end[1] != '.' &&
+		       (is_hex || !isalpha((unsigned char)end[1]) || strchr("eEfF", end[1]));
+	if (is_hex)
+		return (*end | 32) == 'p';
+	return (*end | 32) == 'e' &&
+	       isdigit((unsigned char)end[1 + (end[1] == '-' || end[1] == '+')]);
+}
+
+/* The decimal point is a point, also where the locale of the program has a comma. */
+static const char *lex_float(const char *at, struct token *t)
+{
+	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	char *end = (char *)(uintptr_t)at;
+	double value = plain ? strtod_l(at, &end, plain) : 0;
+
+	if ((*end | 32) == 'f') {
+		value = plain ? (double)strtof_l(at, &end, plain) : 0;
+		end++;
+	}
+	if (plain)
+		freelocale(plain);
+	t->kind = TOKEN_NUMBER;
+	t->is_float = true;
+	memcpy(&t->number, &value, sizeof(t->number));
+	if (isinf(value))
+		wrong(t, "a floating-point number is too large for its type");
+	else if (is_name_char(*end) || end == at)
+		wrong(t, "unexpected letters after a number");
+	return end;
 }
 
 static const char *lex_number(const char *at, struct token *t)
@@ -233,6 +277,9 @@ void token_read(const char *text, enum token_names names, struct token *out)
 	out->start = c;
 	if (!*c)
 		out->kind = TOKEN_END;
+	else if (names == TOKEN_WORDS && (isdigit((unsigned char)*c) || *c == '.') &&
+		 isdigit((unsigned char)c[*c == '.']) && is_float(c))
+		c = lex_float(c, out);
 	else if (isdigit((unsigned char)*c))
 		c = lex_number(c, out);
 	else if (names == TOKEN_WORDS && is_name_char(*c))

@@ -31,6 +31,7 @@ struct token {
 	uint32_t len; /* of text */
 	uint64_t number;
 	bool is_unsigned;
+	bool is_float;			/* number has the bits of a double */
 	bool is_too_large;		/* why a number is TOKEN_WRONG */
 	char text[COND_STRING_MAX + 1]; /* of a word, sign or string, NUL-terminated */
 	const char *wrong;		/* why TOKEN_WRONG */

@@ -562,9 +562,9 @@ static int keeps_test(uint8_t op)
 
 static void push_unknown(struct native *n, const struct cond_step *step)
 {
-	if (step->op == COND_STRING)
+	if (step->op == COND_STRING || step->op == COND_ORDER)
 		n->height--;
-	ask(n, "it reads a string, a thread's name or another event's hits");
+	ask(n, "it compares floats, or reads a string, a thread's name or another event's hits");
 	native_push(n, VALUE_IMM);
 }
 
@@ -582,7 +582,8 @@ static void step_emit(struct native *n, const struct cond_step *step)
 		n->height--;
 	else if (step->op == COND_LOAD)
 		native_read(n, step);
-	else if (step->op == COND_STRING || step->op == COND_COUNT || step->op == COND_THREAD)
+	else if (step->op == COND_STRING || step->op == COND_COUNT || step->op == COND_THREAD ||
+		 step->op == COND_ORDER)
 		push_unknown(n, step);
 	else if (step->op >= COND_JUMP_IF_0)
 		step_jump(n, step);

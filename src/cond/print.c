@@ -9,6 +9,7 @@ static const char *const op_names[COND_OP_COUNT] = {
 	[COND_COUNT] = "count of event",
 	[COND_LOAD] = "load",
 	[COND_CAST] = "cast",
+	[COND_ORDER] = "order of",
 	[COND_NEG] = "-",
 	[COND_INV] = "~",
 	[COND_NOT] = "!",
@@ -64,6 +65,9 @@ static void print_operand(FILE *out, const struct condition *c, const struct con
 	case COND_LOAD:
 	case COND_CAST:
 		fprintf(out, " %c%u", s->is_signed ? 's' : 'u', 8 * s->size);
+		break;
+	case COND_ORDER:
+		fprintf(out, " f%u, NaN %s", 8 * s->size, s->imm ? "last" : "first");
 		break;
 	case COND_IN:
 		fprintf(out, " [%#llx, %#llx)", (unsigned long long)s->imm,

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "cond/order.h"
+
 struct cond_step *steps_put(struct steps *s, enum cond_op op, uint32_t takes, uint32_t leaves)
 {
 	struct condition *c = s->out;
@@ -68,6 +70,73 @@ bool steps_binary(struct steps *s, enum cond_op op, bool left_signed, bool right
 
 	steps_put(s, op, 2, 1)->is_signed = is_signed;
 	return is_signed || (op >= COND_EQ && op <= COND_GE);
+}
+
+static struct cond_step *order(struct steps *s, enum number_kind kind, uint64_t nan)
+{
+	struct cond_step *step = steps_put(s, COND_ORDER, 1, 1);
+
+	step->size = kind == NUMBER_FLOAT ? 4 : 8;
+	step->imm = nan;
+	return step;
+}
+
+/* A NaN is last: where a range of numbers ends before it. */
+bool steps_compare_constant(struct steps *s, enum cond_op op, enum number_kind kind, double with)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &with, sizeof(bits));
+	const uint64_t rank = order_of(bits, ORDER_LAST);
+	const bool is_below = op == COND_LT || op == COND_LE;
+	const bool is_above = op == COND_GT || op == COND_GE;
+
+	order(s, kind, ORDER_LAST);
+	struct cond_step *step = steps_put(s, COND_IN, 1, 1);
+	step->imm = is_below ? ORDER_FIRST : rank + (op == COND_GT);
+	step->imm2 = is_above ? ORDER_LAST : rank + (op != COND_LT);
+	if (op == COND_NE)
+		steps_put(s, COND_NOT, 1, 1);
+	return true;
+}
+
+/* Each side where its NaN makes the comparison false, and != true. */
+void steps_order(struct steps *s, enum cond_op op, enum number_kind kind, bool is_right)
+{
+	const bool is_below = op == COND_LT || op == COND_LE;
+
+	order(s, kind, is_right == is_below ? ORDER_FIRST : ORDER_LAST);
+}
+
+static bool constant_instead(struct steps *s, bool is_true)
+{
+	steps_put(s, COND_POP, 1, 0);
+	return steps_number(s, is_true);
+}
+
+bool steps_compare_whole(struct steps *s, enum cond_op op, bool is_signed, double with)
+{
+	const double two_63 = 9223372036854775808.0;
+	const bool needs_above = op == COND_GE || op == COND_LT; /* the next whole number up */
+	const double least = is_signed ? -two_63 : 0;
+	const double beyond = is_signed ? two_63 : 2 * two_63;
+
+	if (with >= beyond)
+		return constant_instead(s, op == COND_LT || op == COND_LE || op == COND_NE);
+	if (with < least)
+		return constant_instead(s, op == COND_GT || op == COND_GE || op == COND_NE);
+	uint64_t whole = with < 0 ? (uint64_t)(int64_t)with : (uint64_t)with;
+	const double back = with < 0 ? (double)(int64_t)whole : (double)whole;
+	if (back != with && (op == COND_EQ || op == COND_NE))
+		return constant_instead(s, op == COND_NE);
+	/* A cast cuts towards zero. */
+	if (back < with && needs_above)
+		whole++;
+	if (back > with && !needs_above)
+		whole--;
+	steps_number(s, whole);
+	steps_put(s, op, 2, 1)->is_signed = is_signed;
+	return true;
 }
 
 bool steps_bits(struct steps *s, bool number_signed, uint32_t offset, uint32_t size, bool is_signed)

@@ -3,8 +3,10 @@
  * steps.h - writing the steps of a condition.
  *
  * Each function writes what leaves one number on the stack, and returns whether that is signed, by
- * the rules of C. What is narrower than 64 bits fits into a signed number. After the condition is
- * full nothing is written, and only is_full reports it.
+ * the rules of C. What is narrower than 64 bits fits into a signed number. A floating-point number
+ * is there as its bits, and enum number_kind has its kind.
+ *
+ * After the condition is full nothing is written, and only is_full reports it.
  */
 #ifndef COND_STEPS_H
 #define COND_STEPS_H
@@ -13,6 +15,18 @@
 #include <stddef.h>
 
 #include "cond/ir.h"
+
+enum number_kind {
+	NUMBER_UNSIGNED,
+	NUMBER_SIGNED,
+	NUMBER_FLOAT,
+	NUMBER_DOUBLE
+};
+
+static inline bool number_is_float(enum number_kind kind)
+{
+	return kind >= NUMBER_FLOAT;
+}
 
 struct steps {
 	struct condition *out;
@@ -32,6 +46,14 @@ bool steps_term(struct steps *s, enum cond_term term);
 bool steps_load(struct steps *s, uint32_t size, bool is_signed);
 bool steps_narrow(struct steps *s, uint32_t size, bool is_signed);
 bool steps_binary(struct steps *s, enum cond_op op, bool left_signed, bool right_signed);
+/*
+ * A comparison of a floating-point number with a constant. A comparison of two needs the rank of
+ * each: that of the left side first.
+ */
+bool steps_compare_constant(struct steps *s, enum cond_op op, enum number_kind kind, double with);
+void steps_order(struct steps *s, enum cond_op op, enum number_kind kind, bool is_right);
+/* A comparison of a whole number with a floating-point constant, exactly. */
+bool steps_compare_whole(struct steps *s, enum cond_op op, bool is_signed, double with);
 /* A bit-field; number_signed: what the number is that has it. */
 bool steps_bits(struct steps *s, bool number_signed, uint32_t offset, uint32_t size,
 		bool is_signed);

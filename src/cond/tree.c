@@ -284,14 +284,25 @@ static bool take_type(struct tree_parser *p, struct tree_node *n)
 	return true;
 }
 
+/* For loads alone: (f64)number would be a conversion. */
+static bool take_float(struct tree_parser *p, struct tree_node *n)
+{
+	if (p->now.kind != TOKEN_NAME || (strcmp(p->now.text, "f32") && strcmp(p->now.text, "f64")))
+		return false;
+	n->size = p->now.text[1] == '3' ? 4 : 8;
+	n->is_float = true;
+	tree_next(p);
+	return true;
+}
+
 /* *(type *)address */
 static struct tree_node *tree_load(struct tree_parser *p, const char *at)
 {
 	struct tree_node *n = tree_node_new(p, TREE_LOAD, at, NULL);
 
 	need_sign(p, "(", "'(' and a type, as in *(u32 *)address");
-	if (!take_type(p, n))
-		tree_expected(p, "a type: u8 u16 u32 u64 s8 s16 s32 s64");
+	if (!take_type(p, n) && !take_float(p, n))
+		tree_expected(p, "a type: u8 u16 u32 u64 s8 s16 s32 s64 f32 f64");
 	need_sign(p, "*", "'*' after the type of a load");
 	need_sign(p, ")", "')' after the type of a load");
 	n->left = tree_unary(p);
@@ -392,6 +403,7 @@ static struct tree_node *tree_primary(struct tree_parser *p)
 		n = tree_node_new(p, TREE_NUMBER, at, NULL);
 		n->number = p->now.number;
 		n->is_unsigned = p->now.is_unsigned;
+		n->is_float = p->now.is_float;
 		tree_next(p);
 		return tree_node_end(p, n);
 	}

@@ -182,9 +182,26 @@ watch -p "$c" big_number --if 'conn->stat == 1'
 	tail -n 1 "$tmp/err" | grep -q '^      ^$'
 ok "an_unknown_member_in_a_condition_is_shown" $?
 
-watch -p "$c" big_number --if 'conn->meta.load > 1'
-[ $? = 2 ] && head -n 1 "$tmp/err" | grep -q 'column 1: a condition compares whole numbers, but this is double$'
-ok "a_condition_on_a_double_is_refused" $?
+watch -p "$c" ratio --if 'new > .25f && -1.5 < new' --limit 3 --json
+[ $? = 0 ] && hits 'length == 3 and all(.value.new > 0.25)'
+ok "a_float_is_compared_with_constants" $?
+
+watch -p "$c" ratio --if 'new <= 0 || new > 1e30f' --for 0.3 --json
+[ $? = 0 ] && summary '.delivered == 0 and .rejected_by.condition > 0'
+ok "a_float_outside_of_a_range_is_rejected" $?
+
+watch -p "$c" temperature --if 'new > old && conn->meta.load >= 0' --limit 3 --json
+[ $? = 0 ] && hits 'length == 3 and all(.value.new > .value.old)'
+ok "doubles_are_compared_with_each_other" $?
+
+watch -p "$c" temperature --if 'new != new' --for 0.3 --json
+[ $? = 0 ] && summary '.delivered == 0 and .rejected_by.condition > 0 and .condition_faults == 0'
+ok "no_number_differs_from_itself" $?
+
+watch -p "$c" big_number --if 'conn->meta.load + 1 > 2'
+[ $? = 2 ] && head -n 1 "$tmp/err" |
+	grep -q 'column 1: a condition cannot compute with a floating-point number: compare it by == != < <= > >=$'
+ok "a_sum_of_doubles_is_refused" $?
 
 # --- names of other languages, and 32-bit programs ---
 start foreign

@@ -336,6 +336,184 @@ static void ebpf_interpreter_and_plain_evaluation_agree(void **state)
 		assert_true(counts[i] > total / 20);
 }
 
+/* ---- floating-point numbers ---- */
+
+static const char *const comparisons[] = { "==", "!=", "<", "<=", ">", ">=" };
+
+static int holds(uint32_t op, long double a, long double b)
+{
+	switch (op) {
+	case 0:
+		return a == b;
+	case 1:
+		return a != b;
+	case 2:
+		return a < b;
+	case 3:
+		return a <= b;
+	case 4:
+		return a > b;
+	default:
+		return a >= b;
+	}
+}
+
+/* Around 0, whole numbers, the smallest and largest, and NaN. */
+static double random_double(void)
+{
+	static const double some[] = { 0.0, -0.0, 1.0, 1.5, -1.5, 0.1, 3e-39, -1e-45, 4.9e-324, 1e308,
+				       9223372036854775808.0, 18446744073709551616.0,
+				       -9223372036854775808.0, 4503599627370497.5 };
+	uint64_t bits = random_next();
+	double value;
+
+	if (random_below(2))
+		return some[random_below(ARRAY_LEN(some))];
+	if (random_below(8) == 0)
+		bits |= 0x7ffull << 52;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+enum number_type { F64, F32, S64, U64 };
+static const char *const type_names[] = { "f64", "f32", "s64", "u64" };
+
+/* One side of a comparison, which lies in memory. */
+struct side {
+	enum number_type type;
+	uint8_t *at;
+};
+
+static void side_set(const struct side *side, double value)
+{
+	uint64_t bits = random_interesting();
+	float small = (float)value;
+
+	if (side->type == F64)
+		memcpy(&bits, &value, 8);
+	else if (side->type == F32 && random_below(4))
+		memcpy(&bits, &small, 4);
+	else if (random_below(2) && value > -9e18 && value < 9e18)
+		bits = (uint64_t)(int64_t)value;
+	memcpy(side->at, &bits, 8);
+}
+
+static long double side_value(const struct side *side)
+{
+	uint64_t bits;
+	double value;
+	float small;
+
+	memcpy(&bits, side->at, 8);
+	memcpy(&value, side->at, 8);
+	memcpy(&small, side->at, 4);
+	switch (side->type) {
+	case F64:
+		return value;
+	case F32:
+		return small;
+	case S64:
+		return (int64_t)bits;
+	default:
+		return bits;
+	}
+}
+
+/* A whole number is compared with a constant; the constant may be on the left. */
+struct float_case {
+	struct side left;
+	struct side right;
+	uint32_t op;
+	int has_constant;
+	int is_mirrored;
+	double constant;
+};
+
+static struct float_case cases[BATCH];
+
+static void random_float_case(uint32_t i)
+{
+	struct float_case *c = &cases[i];
+	struct trapline_condition_error error;
+	char constant[64];
+	char left[64];
+	char right[64];
+
+	c->left = (struct side){ (enum number_type)random_below(4), arena + 64 * i };
+	c->right = (struct side){ (enum number_type)random_below(2), arena + 64 * i + 32 };
+	c->op = (uint32_t)random_below(6);
+	do
+		c->constant = random_double();
+	while (c->constant != c->constant || c->constant - c->constant != 0);
+	c->has_constant = c->left.type >= S64 || random_below(2);
+	c->is_mirrored = c->has_constant && random_below(2);
+	snprintf(constant, sizeof(constant), "%.17e", c->constant);
+	snprintf(left, sizeof(left), "*(%s *)%#lx", type_names[c->left.type], ADDR(c->left.at));
+	snprintf(right, sizeof(right), "*(%s *)%#lx", type_names[c->right.type], ADDR(c->right.at));
+	snprintf(texts[i], sizeof(texts[i]), "%s %s %s", c->is_mirrored ? constant : left,
+		 comparisons[c->op],
+		 c->is_mirrored	 ? left :
+		 c->has_constant ? constant :
+				   right);
+	int err = parse(texts[i], &conditions[i], &error);
+	if (err)
+		print_message("# %d: %s: %s\n", error.column, error.message, texts[i]);
+	assert_int_equal(err, 0);
+}
+
+static uint64_t float_differences(void)
+{
+	uint64_t found = 0;
+
+	for (uint32_t i = 0; i < BATCH; i++) {
+		const struct float_case *c = &cases[i];
+		long double left = side_value(&c->left);
+		long double right = c->has_constant ? c->constant : side_value(&c->right);
+		uint64_t plain = (uint64_t)(c->is_mirrored ? holds(c->op, right, left) :
+							     holds(c->op, left, right));
+
+		if (shared->results[i] == plain && interpreted(&conditions[i]) == plain)
+			continue;
+		found++;
+		print_message("# eBPF %lu interpreter %lu plain %lu: %s: %.20Lg and %.20Lg\n",
+			      shared->results[i], interpreted(&conditions[i]), plain, texts[i], left,
+			      right);
+	}
+	return found;
+}
+
+static void floating_point_comparisons_are_those_of_c(void **state)
+{
+	uint64_t counts[2] = { 0 };
+	uint64_t found = 0;
+
+	if (!arena)
+		skip_because("BPF programs (CAP_BPF and CAP_PERFMON)");
+	for (uint64_t done = 0; done < scaled(20000) && found < 5; done += BATCH) {
+		for (uint32_t i = 0; i < BATCH; i++)
+			random_float_case(i);
+		emit_batch(BATCH);
+		int fd = load_batch();
+		for (int s = 0; s < 4 * STATES; s++) {
+			for (uint32_t i = 0; i < BATCH; i++) {
+				const struct float_case *c = &cases[i];
+				double value = random_below(2) ? c->constant : random_double();
+
+				side_set(&c->left, value);
+				side_set(&c->right, random_below(2) ? value : random_double());
+			}
+			run_program(fd);
+			found += float_differences();
+			for (uint32_t i = 0; i < BATCH; i++)
+				counts[shared->results[i] & 1]++;
+		}
+		sys_close(fd);
+	}
+	print_message("# false %lu true %lu\n", counts[0], counts[1]);
+	assert_int_equal(found, 0);
+	assert_true(counts[0] > 1000 && counts[1] > 1000);
+}
+
 /* As it will be attached, with everything around the condition. */
 static int load_real_program(const struct condition *c)
 {
@@ -416,6 +594,8 @@ static void the_largest_conditions_load(void **state)
 		{ "!new", "+!old", "" },
 		{ "-new", "*~tid<<cpu", "" },
 		{ "caller", "^caller", "" },
+		{ "*(f32*)r8<1.5", "||*(f64*)r9>=*(f32*)r8", "" },
+		{ "!*(f64*)r8", "+!*(f32*)r9", "" },
 	};
 
 	if (!arena)
@@ -443,6 +623,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ebpf_interpreter_and_plain_evaluation_agree),
+		cmocka_unit_test(floating_point_comparisons_are_those_of_c),
 		cmocka_unit_test(the_largest_conditions_load),
 		cmocka_unit_test(random_conditions_load_as_they_are_attached),
 	};

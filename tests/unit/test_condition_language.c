@@ -40,6 +40,9 @@ static void what_users_write_is_taken(void **state)
 		"arg0 == 'x' || arg0 == '\\n' || arg0 == 0b101 || arg0 == 017",
 		"- -1 == 1 && ~0 == -1 && +1",
 		"1 ? 2 : 3 ? 4 : 5",
+		"*(f64 *)arg0 > 1.5 && *(f32 *)(arg0 + 8) != -.5f",
+		"1e-3 < *(f64*)addr || new >= 0x1.8p3 || 2. == old",
+		"!*(f64 *)addr || (new ? *(f64 *)addr : 1.0) < 2",
 	};
 	struct trapline_condition_error error;
 
@@ -88,6 +91,13 @@ static void what_is_wrong_is_said_with_its_place(void **state)
 		{"'ab'", 1, 1, "does not end"},
 		{"\"\\q\" == 3", 1, 1, "backslash"},
 		{"08", 1, 1, "unexpected letters after a number"},
+		{"*(f64 *)arg0 + 1 > 2", 1, 1, "compare it by == != < <= > >="},
+		{"*(f64 *)arg0 > new", 1, 14, "with another one, or with a constant"},
+		{"1.5 & 1", 1, 1, "cannot compute with a floating-point number"},
+		{"new > 1.5x", 1, 7, "unexpected letters after a number"},
+		{"new > 1e999", 1, 7, "too large for its type"},
+		{"(f64)new > 1.5", 1, 2, "unknown term 'f64'"},
+		{"new ? 1.5 : 2", 1, 5, "both sides of ':' must have one type"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
