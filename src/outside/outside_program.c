@@ -49,6 +49,8 @@ enum {
 #define MAY_GOTO (BPF_JMP | 0xe0)
 #define HOT_HITS 48
 #define TRAP_NS 60000
+#define OTHERS_NS 60000
+#define COLD_HITS 4
 #define CALM_SHIFT 3 /* the chance of a stall falls with an eighth of the hits */
 
 static void end_program(struct ebpf *p)
@@ -245,6 +247,42 @@ static void emit_count_hit(struct ebpf *p, const struct outside_maps *maps)
 	ebpf_store(p, BPF_DW, R10, AT_WORD, R1);
 }
 
+/* AT_UNTIL: how long ago a thread of the process was last seen on another CPU. */
+static void emit_see_others(struct ebpf *p)
+{
+	ebpf_call(p, BPF_FUNC_get_smp_processor_id);
+	ebpf_store(p, BPF_DW, R10, AT_STATE, R0);
+	ebpf_call(p, BPF_FUNC_ktime_get_ns);
+	ebpf_load_mem(p, BPF_DW, R1, R10, AT_STATE);
+	ebpf_load_mem(p, BPF_DW, R2, SHARED, SHARED_AT(last_cpu));
+	uint32_t is_same = ebpf_jump(p, BPF_JEQ, R1, R2);
+	ebpf_load_mem(p, BPF_DW, R3, SHARED, SHARED_AT(last_ns));
+	ebpf_store(p, BPF_DW, SHARED, SHARED_AT(other_ns), R3);
+	ebpf_store(p, BPF_DW, SHARED, SHARED_AT(last_cpu), R1);
+	ebpf_land(p, is_same);
+	ebpf_store(p, BPF_DW, SHARED, SHARED_AT(last_ns), R0);
+	ebpf_load_mem(p, BPF_DW, R3, SHARED, SHARED_AT(other_ns));
+	ebpf_alu(p, BPF_SUB, R0, R3);
+	ebpf_store(p, BPF_DW, R10, AT_UNTIL, R0);
+}
+
+/*
+ * A stall occupies the CPU, so it meets only what runs on another one. Where threads come often and
+ * none was seen elsewhere lately, most of the stalls would meet no thread.
+ */
+static void emit_end_if_alone(struct ebpf *p)
+{
+	ebpf_load_mem(p, BPF_DW, R1, R10, AT_UNTIL);
+	uint32_t has_others = ebpf_jump_imm(p, BPF_JLT, R1, OTHERS_NS);
+	ebpf_load_mem(p, BPF_DW, R1, TRAP, TRAP_AT(hits));
+	uint32_t is_cold = ebpf_jump_imm(p, BPF_JLT, R1, COLD_HITS);
+	ebpf_call(p, BPF_FUNC_get_prandom_u32);
+	ebpf_alu_imm(p, BPF_AND, R0, 7);
+	end_counted_if(p, BPF_JNE, R0, 0, OUTSIDE_COUNT_SKIPPED);
+	ebpf_land(p, has_others);
+	ebpf_land(p, is_cold);
+}
+
 /* A probe that stalls no thread is of no use: the turn ends. */
 static void emit_end_if_spent(struct ebpf *p, const struct outside_maps *maps)
 {
@@ -276,6 +314,7 @@ static void emit_draw(struct ebpf *p, const struct outside_maps *maps)
 	ebpf_alu(p, BPF_ADD, R1, R2);
 	ebpf_alu(p, BPF_MOD, R0, R1);
 	end_counted_if(p, BPF_JNE, R0, 0, OUTSIDE_COUNT_SKIPPED);
+	emit_end_if_alone(p);
 }
 
 /* R0: the value of the register that a member of the trap names. */
@@ -528,6 +567,7 @@ static void emit_site(struct ebpf *p, const struct outside_maps *maps)
 	emit_trap(p, maps);
 	emit_note_site(p, maps);
 	emit_count_hit(p, maps);
+	emit_see_others(p);
 	emit_draw(p, maps);
 	emit_address(p);
 	emit_end_if_own_stack(p);

@@ -99,6 +99,9 @@ struct outside_shared {
 	/* By both: */
 	int64_t credit_ns; /* what the budget has left */
 	uint64_t turn_hits;
+	uint64_t last_cpu; /* of the last hit, */
+	uint64_t last_ns;  /* and when it was; */
+	uint64_t other_ns; /* when the last one on another CPU was */
 	uint64_t is_spent; /* the credit was, in this turn */
 	uint64_t counts[OUTSIDE_COUNTS];
 	struct outside_slot slot;

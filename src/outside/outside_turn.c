@@ -30,9 +30,10 @@
 #define CREDIT_AT_START_NS 20000000
 #define CREDIT_MOST_NS 40000000
 #define HOLD_MOST_NS 1000000u
-#define HOLD_LATER_NS 400000u
+#define HOLD_MOSTLY_NS 350000u
+#define HOLD_LONG_PART 4u /* one site in so many has longer ones, at first */
 #define ARM_NS 500000u
-#define HOT_NS 200000u
+#define HOT_NS 120000u
 #define TURN_CREDIT_NS 4000000 /* for some stalls */
 #define NEW_STALLS 8u
 #define PPM 1000000u
@@ -129,12 +130,18 @@ static struct race_site *site_of(struct outside *o, const struct outside_module 
 	return site;
 }
 
-/* A site that was stalled often needs less time: what it races with comes often, too. */
+/*
+ * What comes rarely needs a long stall. But in the time of that several short ones find more, where
+ * the others come often.
+ */
 static uint64_t hold_of(const struct outside *o, const struct race_site *site)
 {
 	if (o->set.delay_ns)
 		return o->set.delay_ns < HOLD_MOST_NS ? o->set.delay_ns : HOLD_MOST_NS;
-	return site && site->stalls >= NEW_STALLS ? HOLD_LATER_NS : HOLD_MOST_NS;
+	bool is_long = outside_random() % HOLD_LONG_PART == 0 &&
+		       (!site || site->stalls < NEW_STALLS);
+
+	return is_long ? HOLD_MOST_NS : HOLD_MOSTLY_NS;
 }
 
 static void add_function(struct outside *o, struct outside_function *f, uint32_t most)
