@@ -52,9 +52,6 @@
 /* Each inspection of the records takes at most this long, and so does the last one. */
 #define READ_FOR_NS 200000000u
 #define READ_AT_END_NS 600000000u
-/* A run without stalls is a hang after so much, or so many times the longest run. */
-#define COMPARED_NS 5000000000u
-#define COMPARED_RUNS 10u
 #define CATCH_UP_PART 4u
 #define STILL_RUNS 3u /* without a new site: then no other will be reached */
 
@@ -422,28 +419,21 @@ static void learn_natural_run(struct race_cli *c, uint64_t limit_ns, bool is_cut
 			(double)limit_ns / 1e9);
 }
 
-/* For how long: an endless program, as long as with stalls; others by what is known of them. */
-static uint64_t undisturbed_limit_ns(const struct race_cli *c)
-{
-	uint64_t longest = COMPARED_RUNS * c->undisturbed.longest_ns;
-
-	if (!c->undisturbed.ended && !c->undisturbed.cut)
-		return race_length_undisturbed_ns(&c->length);
-	if (!longest)
-		return c->hang.longest_ns;
-	return longest > COMPARED_NS ? longest : COMPARED_NS;
-}
-
 /* Some runs are without stalls: how long the program takes, and how it fails by itself. */
 static void run_undisturbed(struct race_cli *c)
 {
 	bool is_first = !c->undisturbed.ended && !c->undisturbed.cut;
-	uint64_t limit_ns = undisturbed_limit_ns(c);
+	uint64_t limit_ns =
+		race_length_undisturbed_ns(&c->length, &c->undisturbed, c->hang.longest_ns);
 	struct race_undisturbed_end end;
 
 	if (c->set.replay || !c->set.sweep ||
-	    !race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns) ||
-	    !race_undisturbed_run(&c->undisturbed, c->run.region, c->set.command, limit_ns, &end))
+	    !race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns))
+		return;
+	bool has_run = race_undisturbed_run(&c->undisturbed, c->run.region, c->set.command,
+					    limit_ns, &end);
+	c->is_ended |= c->undisturbed.is_asked;
+	if (!has_run)
 		return;
 	race_provoked_undisturbed(&c->provoked, &end);
 	if (is_first)
@@ -456,8 +446,7 @@ static void catch_up(struct race_cli *c)
 	uint64_t until = clock_now_ns() + c->stalled_ns / CATCH_UP_PART;
 
 	while (!c->is_ended && clock_now_ns() < until && c->undisturbed.ended &&
-	       race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns) &&
-	       !c->undisturbed.is_over)
+	       race_provoked_is_due(&c->provoked, &c->undisturbed, c->stalled_ns))
 		run_undisturbed(c);
 }
 
@@ -472,6 +461,8 @@ static void run(struct race_cli *c)
 		c->status = race_wait_for_end(c);
 	while (sweep_continues(c)) {
 		run_undisturbed(c);
+		if (c->is_ended)
+			break;
 		race_vary_choose(&c->vary);
 		if (!c->set.replay && !race_provoked_aim(&c->provoked, focus_of(c), c->run.region))
 			race_focus_choose(focus_of(c), c->run.region);

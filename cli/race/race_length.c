@@ -15,6 +15,9 @@
 /* Where the time has no limit: taken for it; and for how long a first site is awaited. */
 #define NO_LIMIT_NS 20000000000u
 #define NO_SITE_NS 60000000000u
+/* An undisturbed run is a hang after so many times the longest one, and so long. */
+#define COMPARED_RUNS 10u
+#define COMPARED_NS 5000000000u
 #define DOUBLINGS_MAX 6u
 /* Sites that were reached and never stalled do not keep a run that shows nothing new so long. */
 #define STILL_SLICES 4u
@@ -30,9 +33,15 @@ static uint64_t time_of(const struct race_length *l)
 	return l->time_ns == UINT64_MAX ? NO_LIMIT_NS : l->time_ns;
 }
 
-uint64_t race_length_undisturbed_ns(const struct race_length *l)
+uint64_t race_length_undisturbed_ns(const struct race_length *l, const struct race_undisturbed *u,
+				    uint64_t longest_ns)
 {
-	return clamp(time_of(l) / UNDISTURBED_PART, LEAST_NS, UNDISTURBED_MOST_NS);
+	if (!u->ended && !u->cut)
+		return clamp(time_of(l) / UNDISTURBED_PART, LEAST_NS, UNDISTURBED_MOST_NS);
+	if (!u->longest_ns)
+		return longest_ns;
+	uint64_t far = COMPARED_RUNS * u->longest_ns;
+	return far > COMPARED_NS ? far : COMPARED_NS;
 }
 
 /*

@@ -9,6 +9,7 @@
 #ifndef RACE_LENGTH_H
 #define RACE_LENGTH_H
 
+#include "cli/race/race_undisturbed.h"
 #include "record/race_region.h"
 
 #include <stdbool.h>
@@ -31,7 +32,11 @@ void race_length_learn(struct race_length *l, uint64_t natural_ns);
 void race_length_begin(struct race_length *l, uint64_t now_ns);
 /* True: the run shows nothing new any more. */
 bool race_length_is_over(struct race_length *l, const struct race_region *region, uint64_t now_ns);
-/* For how long an undisturbed run is awaited. */
-uint64_t race_length_undisturbed_ns(const struct race_length *l);
+/*
+ * For how long an undisturbed run is awaited. The runs with stalls took at most longest_ns: an
+ * endless program runs as long without them.
+ */
+uint64_t race_length_undisturbed_ns(const struct race_length *l, const struct race_undisturbed *u,
+				    uint64_t longest_ns);
 
 #endif

@@ -58,7 +58,7 @@ static struct race_failure *find_doubt(struct race_provoked *p)
 bool race_provoked_is_due(struct race_provoked *p, const struct race_undisturbed *u,
 			  uint64_t stalled_ns)
 {
-	if (u->is_over)
+	if (u->is_over || u->is_asked)
 		return false;
 	if (find_doubt(p))
 		return p->all.undisturbed_runs < p->all.runs && u->total_ns <= stalled_ns;

@@ -18,7 +18,7 @@
 #define HANG_RUNS 10u
 #define HANG_NS 5000000000u
 
-/* False: the user wants to end. */
+/* True: the user wants to end. */
 static bool wait_undisturbed(pid_t pid, const struct race_region *region, uint64_t limit_ns,
 			     struct race_undisturbed_end *end)
 {
@@ -42,7 +42,7 @@ static bool wait_undisturbed(pid_t pid, const struct race_region *region, uint64
 	}
 	if (pidfd >= 0)
 		close(pidfd);
-	return !is_asked;
+	return is_asked;
 }
 
 static bool prepare_nothing(void *arg)
@@ -57,9 +57,11 @@ bool race_undisturbed_run(struct race_undisturbed *u, const struct race_region *
 	pid_t pid;
 
 	*end = (struct race_undisturbed_end){ .status = 0 };
-	u->is_over = u->is_over || inherited_start(COMMAND, command, prepare_nothing, NULL, &pid) ||
-		     !wait_undisturbed(pid, region, limit_ns, end);
-	if (u->is_over)
+	if (u->is_over || u->is_asked)
+		return false;
+	u->is_over = inherited_start(COMMAND, command, prepare_nothing, NULL, &pid) != 0;
+	u->is_asked = !u->is_over && wait_undisturbed(pid, region, limit_ns, end);
+	if (u->is_over || u->is_asked)
 		return false;
 	uint64_t took = clock_now_ns() - began;
 	u->total_ns += took;

@@ -16,7 +16,8 @@ struct race_undisturbed {
 	uint64_t cut;	     /* runs that did not within their limit */
 	uint64_t longest_ns; /* of those that ended; 0: it is unknown how long the program takes */
 	uint64_t total_ns;   /* of all */
-	bool is_over;	     /* no further run: it could not be started, or the user wants to end */
+	bool is_over;	     /* no further run: one could not be started */
+	bool is_asked;	     /* no further run: the user wants to end */
 };
 
 struct race_undisturbed_end {

@@ -36,6 +36,26 @@ ok "a program that ends by itself is not cut off once it is known how long it ta
 holds '.[-1] | .runs - .runs_cut > 1' && [ "$(grep -c '^the end$' "$tmp/out")" -gt 1 ]
 ok "its runs come to their end" $?
 
+# The agent is in the environment of all runs but the undisturbed ones.
+cat >"$tmp/alone" <<'END'
+#!/bin/sh
+case $LD_PRELOAD in *trapline*) exec "$@" ;; esac
+echo alone
+exec sleep 20
+END
+chmod +x "$tmp/alone"
+"$trapline" race --sweep --for 100 --json -o "$tmp/races.json" -- "$tmp/alone" "$victims/race_length" ends \
+	>"$tmp/out" 2>"$tmp/err" &
+pid=$!
+for _ in $(seq 200); do
+	grep -q '^alone$' "$tmp/out" && break
+	sleep 0.1
+done
+kill -INT $pid
+wait $pid
+holds '.[-1] | .type == "summary" and .runs == 1 and .wall_ns < 2.5e10'
+ok "a signal during an undisturbed run ends the sweep" $?
+
 # One object without a lock, in eight functions, is one report; another object is another.
 for seconds in 2 4 8 16; do
 	race --sweep --for $seconds -- "$victims/race_many"
