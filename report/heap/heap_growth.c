@@ -2,6 +2,7 @@
 /* heap_growth.c - see heap_growth.h: the rows, and their text, JSON and folded stacks. */
 #include "report/heap/heap_growth_priv.h"
 
+#include "base/atomic.h"
 #include "report/plural.h"
 #include "report/run/run_text.h"
 
@@ -74,6 +75,29 @@ static int larger_first(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
+/*
+ * While samples are rare, those that are missing leave no trace in the sums: one more, of the mean
+ * weight of the run, stands for them. Large blocks alone are exact.
+ */
+static void widen(struct heap_growth_row *row, double weight)
+{
+	const double bytes = row->blocks ? (double)row->bytes / (double)row->blocks : 0;
+	const double one = weight * bytes * weight * bytes;
+
+	if (row->variance <= 0)
+		return;
+	row->variance += one;
+	row->grown_variance += one;
+}
+
+/* The mean of all allocations: where few were drawn, their weights are large. */
+static double mean_weight(const struct heap_region *region)
+{
+	const uint64_t calls = counter_get(&region->growth_calls);
+
+	return calls ? (double)counter_get(&region->growth_weights) / (double)calls : 0;
+}
+
 /* What is in the region may be anything: the target can write there. */
 static int read_rows(const struct heap_region *region, struct heap_growth *g)
 {
@@ -95,6 +119,9 @@ static int read_rows(const struct heap_region *region, struct heap_growth *g)
 		add_row(&g->all, &row);
 		take_row(g, &row);
 	}
+	for (size_t i = 0; i < g->count; i++)
+		widen(&g->rows[i], mean_weight(region));
+	widen(&g->all, mean_weight(region));
 	qsort(g->rows, g->count, sizeof(*g->rows), larger_first);
 	return 0;
 }

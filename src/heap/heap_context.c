@@ -35,6 +35,7 @@
 #include "heap/heap_draw.h"
 #include "heap/heap_family.h"
 #include "heap/heap_frames.h"
+#include "heap/heap_growth.h"
 #include "heap/heap_watch.h"
 
 #define WORDS 6u
@@ -390,6 +391,8 @@ static uint32_t ask_timed(const uint64_t *frame)
 static void pay(struct heap_thread *self)
 {
 	heap_budget_add_calls(self->unpaid, self->asked);
+	if (heap_is_growth)
+		heap_growth_pay(self->unpaid);
 	self->unpaid = 0;
 	self->asked = 0;
 	self->most = 2 * self->most < LOOK_EVERY ? 2 * self->most : LOOK_EVERY;

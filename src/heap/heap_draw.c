@@ -18,7 +18,8 @@
 
 #define FIRST_MEAN 1000u /* before anything is known of the program */
 #define MEAN_MOST (1u << 24)
-#define COST_NS 8000u /* of a sample, before some were taken */
+#define GROWTH_MEAN_MOST 16384u /* what is not drawn for a while would be missing in the sums */
+#define COST_NS 8000u		/* of a sample, before some were taken */
 #define COST_KNOWN 16u
 #define LOOK_NS 1000000u   /* not more often is the clock of the CPU read */
 #define PERIOD_NS 4000000u /* of CPU time */
@@ -132,7 +133,9 @@ static uint32_t mean_for(const struct heap_spent *spent)
 	uint64_t room = left + added / 2;
 	uint64_t mean = room ? calls * cost_of_sample(spent) / room : MEAN_MOST;
 
-	return mean < 1 ? 1 : mean < MEAN_MOST ? (uint32_t)mean : MEAN_MOST;
+	const uint64_t most = heap_is_growth ? GROWTH_MEAN_MOST : MEAN_MOST;
+
+	return mean < 1 ? 1 : mean < most ? (uint32_t)mean : (uint32_t)most;
 }
 
 /* The part of all calls that can be asked. */

@@ -85,6 +85,12 @@ void heap_growth_give(struct heap_slot *slot)
 	atomic_add(&heap_live, (uint64_t)-1);
 }
 
+void heap_growth_pay(uint32_t calls)
+{
+	counter_add(&heap_region->growth_calls, (uint64_t)calls);
+	counter_add(&heap_region->growth_weights, (uint64_t)calls * heap_draw_mean());
+}
+
 /* ---- at the end ---- */
 
 static uint16_t row_of_stack[STACKS_MOST]; /* of this process, from 1 on */

@@ -19,6 +19,8 @@ void heap_growth_start(const struct heap_region *region);
 uint32_t heap_growth_wants(const struct heap_request *r, uint32_t nth);
 void *heap_growth_take(const struct heap_request *r, uint32_t nth);
 void heap_growth_give(struct heap_slot *slot);
+/* So many allocations were there by the N of now. */
+void heap_growth_pay(uint32_t calls);
 
 /* Into the region, at the end of the process. */
 void heap_growth_tell(void);

@@ -207,6 +207,9 @@ struct heap_region {
 	uint64_t write_at; /* next record's sequence number */
 	uint64_t read_at;
 	uint64_t growth_rows; /* taken: may be more than there are */
+	/* Allocations, and the sum of what each would have stood for. */
+	uint64_t growth_calls;
+	uint64_t growth_weights;
 	struct heap_growth_row growth[HEAP_GROWTH_ROWS];
 	struct heap_record records[HEAP_RECORDS];
 	struct file_row files[HEAP_FILES];
