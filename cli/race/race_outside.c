@@ -25,6 +25,8 @@
 
 #define COMMAND "race"
 #define THREADS_MOST 4096u
+#define START_ATTACHED_NS 4000000u
+#define START_COMMAND_NS 12000000u /* it may not run for long */
 
 int race_outside_check(const struct race_cli_settings *set)
 {
@@ -60,6 +62,7 @@ static int open_engine(const struct race_cli_settings *set, struct race_run *run
 		.region = run->region,
 		.budget_ppm = set->budget_ppm,
 		.delay_ns = set->delay_ns,
+		.start_ns = set->pid ? START_ATTACHED_NS : START_COMMAND_NS,
 	};
 	const char *why;
 
@@ -255,10 +258,10 @@ void race_outside_text(struct race_outside *x, int is_verbose, FILE *f)
 	print_losses(&s, f);
 	if (is_verbose)
 		fprintf(f,
-			"probes: %" PRIu64 " set, %" PRIu64 " hits, %" PRIu64
+			"probes: %" PRIu64 " set, %" PRIu64 " hits of %.1f us, %" PRIu64
 			" turn%s ended early by hot code; CPUs were occupied for %.1f ms, %.1f ms of "
 			"that until the watch was there\n",
-			s.sites, s.counts[OUTSIDE_COUNT_HITS], s.turns_hot, plural(s.turns_hot),
-			(double)s.counts[OUTSIDE_COUNT_HELD_NS] / 1e6,
+			s.sites, s.counts[OUTSIDE_COUNT_HITS], (double)s.hit_ns / 1e3, s.turns_hot,
+			plural(s.turns_hot), (double)s.counts[OUTSIDE_COUNT_HELD_NS] / 1e6,
 			(double)s.counts[OUTSIDE_COUNT_ARM_NS] / 1e6);
 }

@@ -98,6 +98,7 @@ static int open_programs(struct outside *o, const char **why)
 	err = outside_guard_open(&o->guard);
 	if (err)
 		return err;
+	o->hit_ns = outside_hit_cost(&o->guard, o->program);
 	*why = "the kernel refuses the BPF program of the watch";
 	int watch = outside_load_watch(&o->maps, NULL, 0);
 	if (watch < 0)
@@ -192,11 +193,12 @@ void outside_sum_up(struct outside *o, struct outside_sums *out)
 	out->critical = o->code.critical;
 	out->unmapped = o->code.unmapped;
 	out->is_go = o->code.is_go;
+	out->hit_ns = o->hit_ns;
 	out->is_on_cpus = o->cpus.is_on_cpus;
 	for (uint32_t i = 0; i < o->code.module_count; i++)
 		out->modules += o->code.modules[i].policy == OUTSIDE_INCLUDED;
 	out->spent_ns = out->counts[OUTSIDE_COUNT_HELD_NS] +
-			out->counts[OUTSIDE_COUNT_HITS] * OUTSIDE_HIT_NS + o->own_ns;
+			out->counts[OUTSIDE_COUNT_HITS] * o->hit_ns + o->own_ns;
 }
 
 void outside_stop(struct outside *o)

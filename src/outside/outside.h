@@ -20,6 +20,7 @@ struct outside_settings {
 	struct race_region *region; /* of this process alone: files and sites get rows there */
 	uint64_t budget_ppm;	    /* of the time that the process runs */
 	uint64_t delay_ns;	    /* 0: adaptive */
+	uint64_t start_ns;	    /* what may be spent at once */
 };
 
 /* Two accesses. */
@@ -47,6 +48,7 @@ struct outside_sums {
 	uint64_t spent_ns;  /* occupied CPUs, hits, and the command's own work */
 	uint64_t run_ns;    /* of the process, of which the budget is a part */
 	uint64_t counts[OUTSIDE_COUNTS];
+	uint64_t hit_ns; /* what a probe costs */
 	bool is_go;
 	bool is_on_cpus; /* the watch is; else in each thread */
 };

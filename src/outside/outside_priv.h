@@ -16,7 +16,7 @@
 #define OUTSIDE_EVENTS_MAX 1024u
 #define OUTSIDE_ARMERS 2u /* one at least is on a CPU that is free */
 #define OUTSIDE_CAUGHT_MAX 64u
-#define OUTSIDE_HIT_NS 2000u /* what a probe costs that stalls no thread */
+#define OUTSIDE_HIT_NS 4000u /* what a probe costs that stalls no thread, where it is not known */
 
 /* The watch: an event on each CPU, or in each thread. */
 struct outside_cpus {
@@ -60,6 +60,7 @@ struct outside {
 	struct ringbuf ring;
 	int program; /* at sites */
 	struct outside_guard guard;
+	uint64_t hit_ns; /* what a probe costs that stalls no thread */
 	struct outside_cpus cpus;
 	struct outside_code code;
 	struct outside_lister *lister;
@@ -101,6 +102,9 @@ int outside_guard_attach(struct outside_guard *g, const struct outside_link *lin
 int outside_guard_detach(struct outside_guard *g);
 /* All probes go first. */
 void outside_guard_close(struct outside_guard *g);
+
+/* outside_hit_cost.c: in nanoseconds. */
+uint64_t outside_hit_cost(struct outside_guard *guard, int program);
 
 /* outside_armer.c */
 int outside_armers_start(struct outside *o);

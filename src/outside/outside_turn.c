@@ -20,14 +20,12 @@
 #define TURN_NS 250000000u /* with nothing but cold code */
 #define PAUSE_NS 20000000u /* between turns, at least: code is changed for each */
 #define TICK_NS 5000000u
-#define HIT_NS OUTSIDE_HIT_NS
 #define HITS_MOST 2000u
 #define HITS_LEAST 200u
 #define COLD_SITES 64u /* of a function in one turn */
 #define HOT_SITES 12u
 #define WARM_FUNCTIONS 8u
 #define HOT_PART 2u /* of the turns, one in so many is for hot code while there is cold code */
-#define CREDIT_AT_START_NS 20000000
 #define CREDIT_MOST_NS 40000000
 #define HOLD_MOST_NS 1000000u
 #define HOLD_MOSTLY_NS 350000u
@@ -305,7 +303,7 @@ static int attach_all(struct outside *o)
 static uint64_t hits_paid(struct outside *o)
 {
 	int64_t credit = atomic_get(&o->shared->credit_ns);
-	uint64_t hits = credit > 0 ? (uint64_t)credit / HIT_NS : 0;
+	uint64_t hits = credit > 0 ? (uint64_t)credit / o->hit_ns : 0;
 
 	hits = hits < HITS_MOST ? hits : HITS_MOST;
 	return hits > HITS_LEAST ? hits : HITS_LEAST;
@@ -393,7 +391,7 @@ static void end_turn(struct outside *o)
 	atomic_set(&o->shared->is_open, (uint64_t)0);
 	outside_guard_detach(&o->guard);
 	uint64_t hits = atomic_get(&o->shared->turn_hits);
-	atomic_add(&o->shared->credit_ns, -(int64_t)(hits * HIT_NS));
+	atomic_add(&o->shared->credit_ns, -(int64_t)(hits * o->hit_ns));
 	note_sites(o);
 	note_warmth(o);
 	if (is_early)
@@ -453,7 +451,7 @@ int outside_turns_start(struct outside *o, const char **why)
 	o->wall_ns = clock_now_ns();
 	o->shared->arm_ns = ARM_NS;
 	o->shared->hot_ns = o->set.delay_ns ? o->set.delay_ns : HOT_NS;
-	atomic_set(&o->shared->credit_ns, (int64_t)CREDIT_AT_START_NS);
+	atomic_set(&o->shared->credit_ns, (int64_t)o->set.start_ns);
 	err = begin_turn(o);
 	*why = "the kernel refuses the probes";
 	if (err)
