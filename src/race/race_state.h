@@ -162,7 +162,7 @@ extern struct race_state race;
 /* By the command, for all processes, or in this one. */
 static inline int race_is_stopped(void)
 {
-	return atomic_get(&race.region->stop) || atomic_get(&race.is_stopped);
+	return atomic_get(&race.is_stopped) || atomic_get(&race.region->stop);
 }
 
 /* One run of a sweep in which it is recorded at first which thread touches what. */

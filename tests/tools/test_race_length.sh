@@ -56,6 +56,12 @@ wait $pid
 holds '.[-1] | .type == "summary" and .runs == 1 and .wall_ns < 2.5e10'
 ok "a signal during an undisturbed run ends the sweep" $?
 
+# One register is left: the search cannot start, and what it had mapped is not asked for afterwards.
+timeout -k 60 120 "$victims/race_obstacle" some 3 "$trapline" race --sweep --for 0.5 --json -o "$tmp/races.json" -- \
+	"$victims/race_length" ends >"$tmp/out" 2>"$tmp/err"
+[ $? = 1 ] && grep -q '^the end$' "$tmp/out" && holds '.[-1] | .processes_failed == .processes'
+ok "one debug register is left: no search, and the program comes to its end" $?
+
 # One object without a lock, in eight functions, is one report; another object is another.
 for seconds in 2 4 8 16; do
 	race --sweep --for $seconds -- "$victims/race_many"

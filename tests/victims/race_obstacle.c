@@ -4,6 +4,7 @@
  *
  *	registers PID SECONDS	takes all debug registers of a process, prints "taken" when it has them
  *	registers -- CMD...	those of a command
+ *	some N CMD...		N of those of a command
  *	claimed CMD...		a command while the events of the CPUs are another search's
  *	filtered CMD...		a command under a seccomp filter that allows all
  *	filtered_sleep SECONDS	the same, and it stays
@@ -42,7 +43,7 @@ static long take_when_free(struct perf_event_attr *attr, pid_t tid)
 	return fd;
 }
 
-static int take_registers(pid_t tid)
+static int take_registers(pid_t tid, int n)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -53,7 +54,7 @@ static int take_registers(pid_t tid)
 		.exclude_kernel = 1,
 	};
 
-	for (int i = 0; i < REGISTERS; i++) {
+	for (int i = 0; i < n; i++) {
 		attr.bp_addr = (unsigned long)&never_touched[i];
 		if (take_when_free(&attr, tid) < 0) {
 			perror("perf_event_open");
@@ -70,7 +71,7 @@ static int take_all(const char *pid, const char *seconds)
 	snprintf(path, sizeof(path), "/proc/%s/task", pid);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] != '.' && take_registers(atoi(e->d_name)))
+		if (e->d_name[0] != '.' && take_registers(atoi(e->d_name), REGISTERS))
 			return 1;
 	puts("taken");
 	fflush(stdout);
@@ -113,7 +114,9 @@ static int filter(void)
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "registers") && !strcmp(argv[2], "--"))
-		return take_registers(0) ? 1 : run(argv + 3);
+		return take_registers(0, REGISTERS) ? 1 : run(argv + 3);
+	if (argc > 3 && !strcmp(argv[1], "some"))
+		return take_registers(0, atoi(argv[2])) ? 1 : run(argv + 3);
 	if (argc > 3 && !strcmp(argv[1], "registers"))
 		return take_all(argv[2], argv[3]);
 	if (argc > 2 && !strcmp(argv[1], "claimed"))
