@@ -9,6 +9,7 @@
 #define NATURAL_RUNS 10u    /* so many times the natural run is far beyond it */
 #define NATURAL_NS 2000000000u
 #define FIRST_PART 10u /* of the time: the first run, when nothing is known yet */
+#define FIRST_LEAST_NS 2000000000u
 #define FIRST_MOST_NS 10000000000u
 #define UNDISTURBED_PART 4u
 #define UNDISTURBED_MOST_NS 60000000000u
@@ -64,7 +65,7 @@ static uint64_t least_ns(const struct race_length *l)
 		return NATURAL_RUNS * l->natural_ns > NATURAL_NS ? NATURAL_RUNS * l->natural_ns :
 								   NATURAL_NS;
 	return l->is_endless ? endless_ns(l) :
-			       clamp(time_of(l) / FIRST_PART, LEAST_NS, FIRST_MOST_NS);
+			       clamp(time_of(l) / FIRST_PART, FIRST_LEAST_NS, FIRST_MOST_NS);
 }
 
 void race_length_learn(struct race_length *l, uint64_t natural_ns)
