@@ -135,8 +135,11 @@ race --sweep --for 0.5 -- "$victims/race_cold" blocked_raw 0.2
 ok "a thread with SIGTRAP blocked: no traps, the reason is said, the timer searches" $?
 good=0
 for _ in 1 2 3 4 5; do
+	# It takes long when the library is searched each time, and may be ended for that.
 	timeout 60 "$trapline" race --sweep --for 0.01 -- "$victims/race_reopen" >"$tmp/out" 2>"$tmp/err" &&
-		grep -q '^done$' "$tmp/out" && good=$((good + 1))
+		! grep -Eq 'were written|^failure' "$tmp/out" &&
+		grep -Eq '^done$|ended, since it has reached no new site' "$tmp/out" "$tmp/err" &&
+		good=$((good + 1))
 done
 [ $good = 5 ]
 ok "a library that is opened and closed over and over: the program goes on" $?
