@@ -9,8 +9,9 @@
 #define NATURAL_RUNS 10u    /* so many times the natural run is far beyond it */
 #define NATURAL_NS 2000000000u
 #define FIRST_PART 10u /* of the time: the first run, when nothing is known yet */
-#define FIRST_LEAST_NS 2000000000u
+#define FIRST_LEAST_NS 5000000000u
 #define FIRST_MOST_NS 10000000000u
+#define ONLY_NS 20000000000u
 #define UNDISTURBED_PART 4u
 #define UNDISTURBED_MOST_NS 60000000000u
 /* Where the time has no limit: taken for it; and for how long a first site is awaited. */
@@ -64,8 +65,12 @@ static uint64_t least_ns(const struct race_length *l)
 	if (l->natural_ns)
 		return NATURAL_RUNS * l->natural_ns > NATURAL_NS ? NATURAL_RUNS * l->natural_ns :
 								   NATURAL_NS;
-	return l->is_endless ? endless_ns(l) :
-			       clamp(time_of(l) / FIRST_PART, FIRST_LEAST_NS, FIRST_MOST_NS);
+	if (l->is_endless)
+		return endless_ns(l);
+	/* It may be slow by its stalls, and no other run will come. */
+	if (time_of(l) < FIRST_LEAST_NS)
+		return ONLY_NS;
+	return clamp(time_of(l) / FIRST_PART, FIRST_LEAST_NS, FIRST_MOST_NS);
 }
 
 void race_length_learn(struct race_length *l, uint64_t natural_ns)
