@@ -6,6 +6,7 @@
 #include "cli/opts.h"
 #include "cli/standard_output.h"
 #include "cli/terminal.h"
+#include "host/probe_owner.h"
 #include "report/dwarf/near.h"
 #include "report/safe/stream_fd.h"
 
@@ -186,6 +187,7 @@ static int run(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	inherited_note();
+	probe_owner_use();
 	catch_closed_pipes();
 	standard_output_keep();
 	if (argc < 2) {

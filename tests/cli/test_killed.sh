@@ -93,6 +93,43 @@ survives()
 	[ $result = 0 ] || echo "# what is wrong: $step"
 }
 
+# What the kernel logs where it cannot remove a probe of a process that is being killed. The trap stays in
+# the text until the thread meets it, or for good.
+leaks()
+{
+	dmesg 2>/dev/null | grep -c 'uprobe: trapline:.*failed to unregister'
+}
+
+# leaves_no_trap NAME ARG...: killed while the probes are set, more often than not. A later probe at the
+# same place would remove what an earlier one left, so the text is read after each.
+leaves_no_trap()
+{
+	name=$1
+	left=0
+	before=$(leaks)
+	shift
+	for _ in $(seq "$often"); do
+		kill_at 10 150 "$trapline" "$@"
+		eventually text_is_of_file "$pid" calls || left=$((left + 1))
+	done
+	eventually no_owner
+	echo "# $name: $left of $often left a trap, the kernel logged $(($(leaks) - before))"
+	[ $left = 0 ] && [ "$(leaks)" = "$before" ]
+	ok "$name" $?
+}
+
+# The process that removes the probes has ended, too.
+no_owner()
+{
+	! pgrep -x 'probe owner' >/dev/null
+}
+
+often=$(share 60)
+start calls
+leaves_no_trap no_trap_stays_of_a_killed_break break -p "$pid" lookup next_color depth last_act --mechanism uprobe --max-rate 100000
+leaves_no_trap no_trap_stays_of_a_killed_record record -p "$pid" --break lookup --ret -o "$tmp/recorded" --max-rate 100000
+kill "$pid" 2>/dev/null
+
 start calls
 registers a_killed_watch_leaves_nothing &&
 	survives a_killed_watch_leaves_nothing 20 300 watch -p "$pid" rounds_done --max-rate 100000

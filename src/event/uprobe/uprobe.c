@@ -29,6 +29,7 @@
 #include "event/uprobe/uprobe_exits.h"
 #include "event/uprobe/uprobe_filter.h"
 #include "event/uprobe/uprobe_members.h"
+#include "event/uprobe/uprobe_owner.h"
 #include "event/uprobe/uprobe_place.h"
 #include "event/uprobe/uprobe_text.h"
 
@@ -66,6 +67,18 @@ static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct upr
 	return 0;
 }
 
+uprobe_owner_call uprobe_owner;
+
+static int link_new(const void *attr, size_t bytes)
+{
+	return (int)uprobe_call(SYS_bpf, BPF_LINK_CREATE, (long)(uintptr_t)attr, (long)bytes, 0, 0);
+}
+
+static void link_close(int fd)
+{
+	uprobe_call(SYS_close, fd, 0, 0, 0, 0);
+}
+
 static int keep_link(struct trapline_event *ev, int fd)
 {
 	struct event_links *links = &ev->links;
@@ -76,7 +89,7 @@ static int keep_link(struct trapline_event *ev, int fd)
 		void *grown = old_bytes ? memory_remap(links->fds, old_bytes, bytes) :
 					  memory_map(bytes);
 		if (memory_failed(grown)) {
-			sys_close(fd);
+			link_close(fd);
 			return memory_error(grown);
 		}
 		links->fds = grown;
@@ -115,7 +128,7 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 	}
 	link.offsets = (uintptr_t)numbers;
 	link.cookies = (uintptr_t)(numbers + count);
-	int fd = sys_bpf(BPF_LINK_CREATE, (union bpf_attr *)&link, sizeof(link));
+	int fd = link_new(&link, sizeof(link));
 	memory_unmap(numbers, bytes);
 	return fd < 0 ? fd : keep_link(ev, fd);
 }
@@ -135,7 +148,8 @@ static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *si
 	attr.type = (uint32_t)type;
 	attr.uprobe_path = (uintptr_t)site->file.path;
 	attr.probe_offset = site->offset;
-	int fd = sys_perf_event_open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = (int)uprobe_call(SYS_perf_event_open, (long)(uintptr_t)&attr, -1, cpu, -1,
+				  PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fd;
 	memset(&link, 0, sizeof(link));
@@ -143,15 +157,15 @@ static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *si
 	link.link_create.target_fd = (uint32_t)fd;
 	link.link_create.attach_type = BPF_PERF_EVENT;
 	link.link_create.perf_event.bpf_cookie = site->address;
-	int link_fd = sys_bpf(BPF_LINK_CREATE, &link, sizeof(link));
+	int link_fd = link_new(&link, sizeof(link));
 	if (link_fd < 0) {
-		sys_close(fd);
+		link_close(fd);
 		return link_fd;
 	}
 	/* The link before the event: while it is there it keeps the event armed. */
 	int err = keep_link(ev, link_fd);
 	if (err)
-		sys_close(fd);
+		link_close(fd);
 	return err ? err : keep_link(ev, fd);
 }
 
@@ -341,7 +355,7 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 static void detach_sites(struct event_links *links)
 {
 	while (links->count)
-		sys_close(links->fds[--links->count]);
+		link_close(links->fds[--links->count]);
 }
 
 enum uprobe_rest {
