@@ -7,8 +7,8 @@
  * the last reference to its descriptors: it ends, and the kernel removes the probes in its name.
  *
  * It is in a session of its own, with all signals blocked, under another name. So what kills the
- * command by its name or its group spares it. A cgroup that is killed as a whole takes both, and
- * may leave a probe.
+ * command by its name or its group spares it. A cgroup that is killed as a whole, and the OOM
+ * killer (__oom_kill_process()), take both, and may leave a probe.
  *
  * It has the libc of the command and no thread of it. So it makes system calls, and nothing else.
  */
