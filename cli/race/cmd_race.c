@@ -524,6 +524,7 @@ static void race_sum_up(struct race_cli *c, struct race_totals *t)
 static void print_end(struct race_cli *c, const struct race_totals *t)
 {
 	const struct race_summary_options how = {
+		.overhead = c->set.overhead,
 		.grade_max = c->set.grade_max,
 		.is_verbose = c->set.verbose != 0,
 		.command = c->set.command,

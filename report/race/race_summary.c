@@ -154,6 +154,7 @@ static void command_text(char *const *command, char *text, size_t n)
 	clean_text(text);
 }
 
+#define ADVISED_OVERHEAD 20
 #define POOL_THREADS 4u /* the first one, and a pool */
 
 static void print_advice(const struct race_totals *t, const struct race_summary_options *how,
@@ -164,7 +165,9 @@ static void print_advice(const struct race_totals *t, const struct race_summary_
 	if (t->is_sweep) {
 		fputs("try: a longer search (--for 5m)\n", f);
 	} else if (!how->command || how->is_endless || t->has_jvm) {
-		fputs("try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n", f);
+		fprintf(f, "try: a longer search (--for 10m)%s\n",
+			how->overhead < ADVISED_OVERHEAD ? " or a higher cost (--overhead 20%)" :
+							   "");
 	} else {
 		command_text(how->command, command, sizeof(command));
 		fprintf(f, "try: trapline race --sweep -- %s\n", command);

@@ -83,6 +83,7 @@ struct race_summary_options {
 	enum race_grade grade_max;
 	bool is_verbose;
 	char *const *command; /* as given, for the advice to repeat it; NULL: a process */
+	double overhead;      /* percent; 0: the default */
 	bool is_endless; /* the command did not end by itself, so that a sweep cannot repeat it */
 };
 void race_summary_text(struct race_report *r, const struct race_totals *t,

@@ -274,6 +274,11 @@ static void few_tested_accesses_are_said_and_what_to_do(void **state)
 	       ALL_WELL
 	       "only 774 of about 5200 memory accesses were tested\n"
 	       "try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n");
+	how.command = NULL;
+	how.overhead = 50;
+	expect(&t, &how,
+	       ALL_WELL "only 774 of about 5200 memory accesses were tested\n"
+			"try: a longer search (--for 10m)\n");
 	t.has_jvm = false;
 	t.objects_unread = 1;
 	how.command = quoted;
