@@ -54,6 +54,7 @@ struct heap_thread {
 	uint32_t to_drawn; /* allocations until one that is drawn of all; 0: none is yet */
 	uint32_t awake;	   /* ... whose context is still looked up in this row */
 	uint32_t nap;	   /* ... until the next row */
+	uint32_t run;	   /* heap_run, which the numbers above are of */
 	uint32_t busy;	   /* in one of Trapline: what is allocated from there is not sampled */
 	int32_t tid;	   /* 0: not known yet */
 	uint64_t random;   /* heap_draw.c; 0: not begun */
@@ -79,6 +80,7 @@ extern struct heap_region *heap_region;
 extern int32_t heap_pid;	/* of the process that samples */
 extern uint32_t heap_is_growth; /* blocks have no guards: heap_growth.h */
 extern uint32_t heap_is_over;	/* heap_stop() was called */
+extern uint32_t heap_run;	/* how often heap_start_again() was */
 
 static inline bool heap_has(const void *p)
 {

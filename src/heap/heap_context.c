@@ -438,6 +438,14 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* A nap of the run before would let the first blocks of this one pass. */
+static void begin_run(struct heap_thread *self)
+{
+	self->run = atomic_get(&heap_run);
+	self->steps = self->most = self->unpaid = self->asked = 0;
+	self->to_drawn = self->awake = self->nap = 0;
+}
+
 uint32_t heap_look(const uint64_t *frame)
 {
 	struct heap_thread *self = &heap_self;
@@ -449,6 +457,8 @@ uint32_t heap_look(const uint64_t *frame)
 		self->steps = 0;
 		return 0;
 	}
+	if (self->run != atomic_get(&heap_run))
+		begin_run(self);
 	if (!self->most)
 		self->most = LOOK_AT_FIRST;
 	bool is_drawn = pass(self);

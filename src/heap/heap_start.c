@@ -27,6 +27,7 @@ struct heap_range heap_data;
 struct heap_range heap_plain;
 struct heap_region *heap_region;
 uint32_t heap_is_over;
+uint32_t heap_run;
 uint64_t heap_live;
 uint32_t heap_is_growth;
 int32_t heap_pid;
@@ -170,6 +171,8 @@ int heap_start_again(struct heap_region *region)
 		return err;
 	if (!heap_is_growth)
 		heap_pool_close_unused();
+	atomic_add(&heap_run, 1u);
+	heap_self.until = 0;
 	atomic_set(&heap_is_over, 0u);
 	heap_death_start();
 	return 0;
