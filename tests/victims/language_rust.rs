@@ -64,7 +64,8 @@ pub fn number(f: f64, n: i32) -> f64 {
 /// Whether the caller gives an address for the result depends on the release of rustc.
 #[inline(never)]
 pub fn three(n: i32) -> [i32; 3] {
-    std::hint::black_box([n, n + 1, n + 2])
+    let numbers = [n, n + 1, n + 2];
+    unsafe { std::ptr::read_volatile(&numbers) }
 }
 
 fn show(o: Option<u32>) -> String {

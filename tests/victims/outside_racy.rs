@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // outside_racy.rs SECONDS - two races: see test_race_outside_languages.sh.
-use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,7 +25,7 @@ fn get(n: *mut Node) -> u64 {
 }
 
 fn work(n: u64) -> u64 {
-    (0..n).fold(0, |x: u64, i| x.wrapping_mul(31) ^ black_box(i))
+    (0..n).fold(0, |x: u64, i| x.wrapping_mul(31) ^ unsafe { std::ptr::read_volatile(&i) })
 }
 
 fn main() {
