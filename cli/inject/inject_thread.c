@@ -43,7 +43,7 @@
 #define PENDING_MAX 8
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define ENTRY_TRIES 5
-#define RESTARTS_MAX 100
+#define RESTARTS_MAX 1000
 #define LOCK_STEP_NS 5000000
 #define LOCK_TRIES 2000 /* of a command */
 #define LOOK_NS 200000	/* if SIGCHLD is ignored, no signal reports a stop */
