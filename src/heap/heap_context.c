@@ -438,7 +438,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* A nap of the run before would let the first blocks of this one pass. */
+/* A nap of the run before would spare the first blocks of this run. */
 static void begin_run(struct heap_thread *self)
 {
 	self->run = atomic_get(&heap_run);
