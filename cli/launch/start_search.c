@@ -36,6 +36,9 @@ static bool root_has_ended;
 static bool is_over; /* only those in vfork() are left */
 static int root_status;
 
+/* grow_room() changes it by another type of pointer, which the analyzer does not follow. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wanalyzer-use-after-free"
 static struct traced *find_traced(pid_t tid)
 {
 	for (size_t i = 0; i < traced_count; i++)
@@ -43,6 +46,7 @@ static struct traced *find_traced(pid_t tid)
 			return &traced[i];
 	return NULL;
 }
+#pragma GCC diagnostic pop
 
 /* NULL: no memory. */
 static struct traced *add_traced(pid_t tid)

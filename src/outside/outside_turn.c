@@ -100,7 +100,7 @@ static int begin_round(struct outside *o)
 	uint32_t n = o->code.function_count;
 
 	if (!o->order)
-		o->order = malloc((n + 1) * sizeof(*o->order));
+		o->order = calloc(n + 1, sizeof(*o->order));
 	if (!o->order)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)

@@ -393,7 +393,7 @@ static int run(struct search *s, uint64_t entry)
 	if (!s->history.count)
 		s->history.is_whole = address == entry;
 	/* What comes after a call that does not return may be another function, or no code. */
-	while (!err && address >= range->start && address < range->end) {
+	while (!err && range && address >= range->start && address < range->end) {
 		s->out->stopped_at = address;
 		err = decode(s, address, &step);
 		if (err)
