@@ -19,12 +19,11 @@ static json_t *id_or_null(pid_t id)
 
 json_t *finding_json(const struct finding *f)
 {
-	const char grade[] = { f->grade, '\0' };
 	json_t *j = json_object();
 
 	json_object_set_new(j, "type", json_string(f->type));
 	json_object_set_new(j, "kind", finding_json_text(f->kind));
-	json_object_set_new(j, "grade", finding_json_text(grade));
+	json_object_set_new(j, "grade", finding_json_text(f->grade));
 	json_object_set_new(j, "fingerprint", finding_json_text(f->fingerprint));
 	json_object_set_new(j, "count", run_json_count(f->count));
 	json_object_set_new(j, "pid", id_or_null(f->pid));

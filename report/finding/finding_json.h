@@ -17,7 +17,7 @@
 struct finding {
 	const char *type;
 	const char *kind;
-	char grade; /* 0: this type has no grades */
+	const char *grade; /* NULL: this type has no grades */
 	const char *fingerprint;
 	uint64_t count;
 	pid_t pid;	  /* 0: not known */

@@ -44,7 +44,7 @@ static void print_edge(const struct flow_record *r, uint32_t index, FILE *f)
 	else
 		fprintf(f, "  source%" PRIu32, r->source);
 	fprintf(f, " -> flow%" PRIu32 " [label=\"%" PRIu64 "\"%s];\n", index, r->bytes,
-		r->grade ? ", style=dashed" : "");
+		r->grade != FLOW_GRADE_A ? ", style=dashed" : "");
 }
 
 static void dot_record(struct flow_report *r, uint32_t index, FILE *f)
@@ -56,7 +56,8 @@ static void dot_record(struct flow_report *r, uint32_t index, FILE *f)
 	if (record->kind == FLOW_RESIDUE)
 		snprintf(line, sizeof(line), "residue in %s", flow_memory_names[record->memory]);
 	else
-		snprintf(line, sizeof(line), "%c %s", "ABC"[record->grade], record -> name);
+		snprintf(line, sizeof(line), "%s %s", flow_grade_names[record->grade],
+			 record->name);
 	print_node("flow", index, record->kind == FLOW_RESIDUE ? "note" : "doubleoctagon", line,
 		   &v->where, f);
 	print_edge(record, index, f);
@@ -68,12 +69,14 @@ static void dot_step(struct flow_report *r, uint32_t number, FILE *f)
 	struct flow_where where;
 
 	flow_report_where(r, &s->stack, &where);
-	print_node("step", number, "box", s->grade ? "computed" : "copied", &where, f);
+	print_node("step", number, "box", flow_step_is_computed(s) ? "computed" : "copied", &where,
+		   f);
 	if (s->parent)
 		fprintf(f, "  step%" PRIu32, s->parent);
 	else
 		fprintf(f, "  source%" PRIu32, s->source);
-	fprintf(f, " -> step%" PRIu32 "%s;\n", number, s->grade ? " [style=dashed]" : "");
+	fprintf(f, " -> step%" PRIu32 "%s;\n", number,
+		flow_step_is_computed(s) ? " [style=dashed]" : "");
 }
 
 static void dot_source(struct flow_report *r, uint32_t number, FILE *f)

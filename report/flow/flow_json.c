@@ -55,7 +55,8 @@ static json_t *steps_of(struct flow_report *r, const struct flow_record *record)
 
 		flow_report_where(r, &s->stack, &where);
 		json_object_set_new(j, "step", json_integer(path[i]));
-		json_object_set_new(j, "kind", json_string(s->grade ? "computed" : "copy"));
+		json_object_set_new(j, "kind",
+				    json_string(flow_step_is_computed(s) ? "computed" : "copy"));
 		add_moment(r, &s->stack, &where, 0, j);
 		json_array_append_new(list, j);
 	}
@@ -98,7 +99,7 @@ static json_t *flow_of(struct flow_report *r, const struct flow_view *v)
 	const struct finding head = {
 		.type = "flow",
 		.kind = flow_kind_names[record->kind],
-		.grade = "ABC"[record->grade],
+		.grade = flow_grade_names[record->grade],
 		.fingerprint = v->fingerprint,
 		.count = record->count,
 		.pid = record->pid,

@@ -112,8 +112,8 @@ static int add_to_baseline(struct baseline *b, struct flow_report *r, const stru
 	flow_report_where(r, &source->stack, &from);
 	if (last)
 		flow_report_where(r, last, &to);
-	snprintf(text, sizeof(text), "%c %s: %s in %s, %s%s%s", "ABC"[record->grade],
-		 flow_kind_names[record->kind], source -> name, from.name,
+	snprintf(text, sizeof(text), "%s %s: %s in %s, %s%s%s", flow_grade_names[record->grade],
+		 flow_kind_names[record->kind], source->name, from.name,
 		 record->kind == FLOW_RESIDUE ? flow_memory_names[record->memory] : record->name,
 		 to.name[0] ? " in " : "", to.name);
 	return baseline_add(b, v->fingerprint, text, added);

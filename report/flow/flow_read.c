@@ -141,7 +141,9 @@ static int read_path(struct flow_report *r, const json_t *path, uint32_t source,
 			*s = (struct flow_step){ .ready = 1,
 						 .parent = *step,
 						 .source = source,
-						 .grade = strcmp(kind, "copy") != 0 };
+						 .grade = strcmp(kind, "copy") != 0 ?
+								  FLOW_GRADE_B :
+								  FLOW_GRADE_A };
 			int err = add_known(r, j, &s->stack);
 
 			if (err)
@@ -156,10 +158,9 @@ static int read_path(struct flow_report *r, const json_t *path, uint32_t source,
 
 static int read_record(const json_t *j, struct flow_record *record)
 {
-	static const char *const grades[FLOW_GRADES] = { "A", "B", "C" };
 	const json_t *to = json_object_get(j, "to");
 	const size_t kind = name_in(j, "kind", flow_kind_names, FLOW_KINDS);
-	const size_t grade = name_in(j, "grade", grades, FLOW_GRADES);
+	const size_t grade = name_in(j, "grade", flow_grade_names, FLOW_GRADES);
 	const size_t memory = name_in(to, "memory", flow_memory_names, FLOW_MEMORIES);
 
 	if (kind == FLOW_KINDS || grade == FLOW_GRADES || !json_is_object(to) ||

@@ -26,6 +26,13 @@ const char *const flow_memory_names[FLOW_MEMORIES] = {
 	[FLOW_MEMORY_STACK] = "stack",
 	[FLOW_MEMORY_DATA] = "data",
 };
+const char *const flow_grade_names[FLOW_GRADES] = {
+	[FLOW_GRADE_A] = "A",
+	[FLOW_GRADE_B] = "B",
+	[FLOW_GRADE_C] = "C",
+	[FLOW_GRADE_FOUND] = "found",
+};
+
 const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_SEEN] = "seen",
 	[FLOW_MATCHED] = "matched",
@@ -46,6 +53,8 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_LOST_SOURCES] = "lost_sources",
 	[FLOW_LOST_STEPS] = "lost_steps",
 	[FLOW_LOST_RECORDS] = "lost_records",
+	[FLOW_LOST_LONG] = "lost_long",
+	[FLOW_LOST_TEXTS] = "lost_texts",
 	[FLOW_STALE] = "stale",
 	[FLOW_CHANGED] = "changed",
 	[FLOW_IN_KERNEL] = "in_kernel",

@@ -99,6 +99,12 @@ extern const char *const flow_kind_names[FLOW_KINDS];
 extern const char *const flow_origin_names[FLOW_ORIGINS];
 extern const char *const flow_memory_names[FLOW_MEMORIES];
 extern const char *const flow_counter_names[FLOW_COUNTERS];
+extern const char *const flow_grade_names[FLOW_GRADES];
+
+static inline bool flow_step_is_computed(const struct flow_step *s)
+{
+	return s->grade == FLOW_GRADE_B || s->grade == FLOW_GRADE_C;
+}
 
 void flow_print_text(struct flow_report *r, bool is_verbose, bool has_color, FILE *f);
 void flow_print_json(struct flow_report *r, FILE *f);

@@ -67,7 +67,8 @@ static json_t *code_flow(struct flow_report *r, const struct flow_record *record
 	for (uint32_t i = 0; i < n; i++) {
 		const struct flow_step *step = flow_report_step(r, path[i]);
 
-		add_point(r, &step->stack, step->grade ? "computed" : "copied", list);
+		add_point(r, &step->stack, flow_step_is_computed(step) ? "computed" : "copied",
+			  list);
 	}
 	snprintf(text, sizeof(text), "sink: %s", record->name);
 	if (record->kind != FLOW_RESIDUE)
@@ -95,13 +96,14 @@ static json_t *flow_message(struct flow_report *r, const struct flow_record *rec
 	if (record->kind == FLOW_RESIDUE)
 		snprintf(
 			text, sizeof(text),
-			"Bytes of %s in %s lie in memory at the end (%s), written in %s. Grade %c.",
+			"Bytes of %s in %s lie in memory at the end (%s), written in %s. Grade %s.",
 			source->name, from.name, flow_memory_names[record->memory], to.name,
-			"ABC"[record->grade]);
+			flow_grade_names[record->grade]);
 	else
-		snprintf(text, sizeof(text), "%s of %s in %s: %s gets them in %s. Grade %c.",
+		snprintf(text, sizeof(text), "%s of %s in %s: %s gets them in %s. Grade %s.",
 			 record->kind == FLOW_COPY ? "Bytes" : "What was computed from bytes",
-			 source->name, from.name, record->name, to.name, "ABC"[record->grade]);
+			 source->name, from.name, record->name, to.name,
+			 flow_grade_names[record->grade]);
 	return sarif_message(text);
 }
 
@@ -112,7 +114,6 @@ static json_t *flow_result(struct flow_report *r, const struct flow_view *v, uin
 	const struct flow_source *source = flow_report_source(r, record->source);
 	const struct flow_stack *end = flow_report_last(r, record);
 	const struct flow_stack *last = end ? end : &source->stack;
-	const char grade[] = { "ABC"[record->grade], '\0' };
 	json_t *stacks = json_array();
 
 	json_array_append_new(stacks, stack_of(r, &source->stack, "source"));
@@ -120,12 +121,12 @@ static json_t *flow_result(struct flow_report *r, const struct flow_view *v, uin
 		json_array_append_new(stacks, stack_of(r, end, flow_kind_names[record->kind]));
 	json_t *j = json_pack("{s:s, s:i, s:s, s:o, s:[o], s:o, s:o, s:{s:s}, s:I, s:{s:s}}",
 			      "ruleId", rules[record->kind].id, "ruleIndex", (int)record->kind,
-			      "level", record->grade == FLOW_GRADE_A ? "warning" : "note",
+			      "level", record->kind == FLOW_COMPUTED ? "note" : "warning",
 			      "message", flow_message(r, record, last), "locations",
 			      stack_location(r, last, NULL), "codeFlows", code_flow(r, record),
 			      "stacks", stacks, "partialFingerprints", "traplineFlow/v1",
 			      v->fingerprint, "occurrenceCount", sarif_count(count), "properties",
-			      "grade", grade);
+			      "grade", flow_grade_names[record->grade]);
 
 	sarif_policy(j, has_baseline, v->is_baselined, v->suppressed);
 	return j;

@@ -91,7 +91,7 @@ static uint64_t count_processes(const struct tree *t, const struct flow_record *
 
 static void print_residue(const struct tree *t, const struct flow_record *r)
 {
-	fputs("A residue: ", t->f);
+	fprintf(t->f, "%s residue: ", flow_grade_names[r->grade]);
 	print_amount(t, r);
 	fprintf(t->f, " at 0x%" PRIx64, r->address);
 	if (r->block)
@@ -115,8 +115,11 @@ static void print_record(const struct tree *t, const struct flow_view *v, unsign
 	if (r->kind == FLOW_RESIDUE) {
 		print_residue(t, r);
 	} else {
-		fprintf(t->f, "%c %s: %s", "ABC"[r->grade],
-			r -> kind == FLOW_COPY ? "sink" : "sink of what was computed", r->name);
+		fprintf(t->f, "%s %s: %s", flow_grade_names[r->grade],
+			r->kind != FLOW_COPY	     ? "sink of what was computed" :
+			r->grade == FLOW_GRADE_FOUND ? "in sink" :
+						       "sink",
+			r->name);
 		if (r->fd >= 0)
 			fprintf(t->f, " to descriptor %d", r->fd);
 		fputs(": ", t->f);
@@ -173,7 +176,7 @@ static void print_steps(const struct tree *t, uint32_t source, uint32_t parent, 
 			continue;
 		flow_report_where(t->report, &s->stack, &where);
 		indent(t, depth);
-		fputs(s->grade ? "computed by " : "copied by ", t->f);
+		fputs(flow_step_is_computed(s) ? "computed by " : "copied by ", t->f);
 		print_where(t, &where);
 		fputc('\n', t->f);
 		print_stack(t, &s->stack);
@@ -263,6 +266,10 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		  "sources not followed: no room" },
 		{ FLOW_LOST_STEPS, "step not kept: no room", "steps not kept: no room" },
 		{ FLOW_LOST_RECORDS, "flow not reported: no room", "flows not reported: no room" },
+		{ FLOW_LOST_LONG, "call of a sink had more than 1 MiB: the rest was not inspected",
+		  "calls of sinks had more than 1 MiB: the rest was not inspected" },
+		{ FLOW_LOST_TEXTS, "text not searched in sinks: no room",
+		  "texts not searched in sinks: no room" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

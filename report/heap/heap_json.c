@@ -80,7 +80,7 @@ void heap_print_json(struct heap_report *r, const struct heap_view *v, FILE *f)
 	const struct finding head = {
 		.type = "heap",
 		.kind = heap_kind_names[record->kind],
-		.grade = "AB"[record->grade],
+		.grade = (const char[]){ "AB"[record->grade], '\0' },
 		.fingerprint = v->fingerprint,
 		.count = v->count,
 		.pid = record->pid,

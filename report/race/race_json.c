@@ -183,7 +183,7 @@ void race_print_json(struct race_report *r, const struct race_view *v, FILE *f)
 	const struct finding head = {
 		.type = "race",
 		.kind = race_kind(record),
-		.grade = "ABC"[v->grade],
+		.grade = (const char[]){ "ABC"[v->grade], '\0' },
 		.fingerprint = v->fingerprint,
 		.count = race_report_times(r, v),
 		.pid = record->pid,

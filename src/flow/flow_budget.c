@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_budget.c - see flow_budget.h. */
+#include "base/general_regs.h"
+
 #include "flow/flow_budget.h"
 
 #include <pthread.h>

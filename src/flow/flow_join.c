@@ -12,6 +12,7 @@
 #include "flow/flow_peek.h"
 #include "flow/flow_source.h"
 #include "flow/flow_state.h"
+#include "flow/flow_text.h"
 
 #define STREAMS 64u
 #define SMALL 8u /* bytes of a read */
@@ -111,6 +112,7 @@ static int go_on(const struct flow_moment *m, struct stream *s, uint64_t at, uin
 	s->done += n;
 	*used = n;
 	if (s->done == set->match_bytes) {
+		flow_text_add(s->source);
 		flow_source_ready(m, s->source);
 		s->source = s->done = 0;
 	}

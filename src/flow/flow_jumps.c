@@ -26,6 +26,7 @@
 #include "code/probe/code_probe.h"
 #include "core/code_start.h"
 #include "flow/flow_budget.h"
+#include "flow/flow_glance.h"
 #include "flow/flow_source.h"
 #include "flow/flow_state.h"
 #include "guest/own_stack.h"
@@ -35,6 +36,9 @@
 #define TRIES 20
 #define TRAP_NS 4000u /* until Trapline's handler runs, and after it */
 #define JUMP_NS 300u
+#define GLANCES 256u
+#define GLANCE_NS 1500u
+#define GLANCE_BYTES 8u /* in a nanosecond */
 #define TRY_NS 50000000
 
 struct flow_gate {
@@ -72,8 +76,17 @@ static uint64_t resume_of(const struct flow_gate *gate)
 
 static uint64_t flow_gate_ask(struct probe_gate *gate, ucontext_t *context)
 {
-	(void)context;
-	return atomic_get(&are_resting) ? resume_of((const struct flow_gate *)gate) : 0;
+	const struct flow_gate *own = (const struct flow_gate *)gate;
+	static uint32_t glances;
+	uint64_t bytes;
+
+	if (atomic_get(&are_resting))
+		return resume_of(own);
+	/* Now and then all of it: whether there is budget for the traps is asked there. */
+	if (!(++glances % GLANCES) || !flow_glance(&flow_sites[own->site], context, &bytes))
+		return 0;
+	flow_spend(FLOW_TRAP_NS, bytes ? GLANCE_NS + bytes / GLANCE_BYTES : JUMP_NS);
+	return resume_of(own);
 }
 
 static uint64_t flow_gate_take(struct probe_gate *gate, ucontext_t *context)

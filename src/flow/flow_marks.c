@@ -370,7 +370,8 @@ static void extend_by(struct marked_page *p, uint32_t from, uint32_t to, const u
 
 	if (p->mark[to] || offset < 0 || offset >= text->count || text->bytes[offset] != now[to])
 		return;
-	p->mark[to] = flow_mark_of(flow_source_of(mark), (uint32_t)offset, flow_step_of(mark));
+	p->mark[to] = flow_mark_of(flow_source_of(mark), (uint32_t)offset, flow_step_of(mark)) |
+		      (mark & FLOW_IS_FOUND);
 	p->value[to] = SETTLED | now[to];
 }
 

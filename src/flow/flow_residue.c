@@ -25,6 +25,7 @@ struct run {
 	uint32_t source;
 	uint32_t step;
 	uint32_t offset; /* of the first */
+	int is_found;
 };
 
 struct range {
@@ -102,7 +103,7 @@ static void report_run(const struct run *run)
 	const struct flow_moment m = { .pc = 0 };
 	struct flow_wish wish = {
 		.kind = FLOW_RESIDUE,
-		.grade = FLOW_GRADE_A,
+		.grade = run->is_found ? FLOW_GRADE_FOUND : FLOW_GRADE_A,
 		.source = run->source,
 		.step = run->step,
 		.fd = -1,
@@ -125,15 +126,19 @@ static void report_run(const struct run *run)
 static void add_byte(struct run *run, uint64_t address, flow_mark mark)
 {
 	if (run->bytes && address == run->address + run->bytes &&
-	    flow_source_of(mark) == run->source &&
+	    flow_source_of(mark) == run->source && run->is_found == !!(mark & FLOW_IS_FOUND) &&
 	    flow_offset_of(mark) == run->offset + run->bytes) {
 		run->bytes++;
 		return;
 	}
 	if (run->bytes)
 		report_run(run);
-	*run = (struct run){ address, 1, flow_source_of(mark), flow_step_of(mark),
-			     flow_offset_of(mark) };
+	*run = (struct run){ address,
+			     1,
+			     flow_source_of(mark),
+			     flow_step_of(mark),
+			     flow_offset_of(mark),
+			     !!(mark & FLOW_IS_FOUND) };
 }
 
 static int compare_pages(const void *a, const void *b)

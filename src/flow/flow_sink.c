@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* flow_sink.c - what a sink gets: its arguments, and the marks of the bytes that they lead to. */
+/*
+ * flow_sink.c - what a sink gets: its arguments, and the marks of the bytes that they lead to.
+ *
+ * A text that the user has named is searched too, in bytes that have no mark of it: then it came by
+ * a way that was not seen. From here on it is followed.
+ */
 #include "base/general_regs.h"
 
 #include "flow/flow_sink.h"
 
+#include "base/atomic.h"
 #include "base/sys.h"
 #include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_peek.h"
 #include "flow/flow_record.h"
+#include "flow/flow_source.h"
 #include "flow/flow_state.h"
+#include "flow/flow_text.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -33,14 +41,17 @@ struct gathered {
 	struct group group[GROUPS];
 	uint32_t count;
 	uint64_t total;
+	uint64_t moved; /* of them: not computed */
 };
-static void add_mark(struct gathered *g, flow_mark mark, uint64_t address)
+
+static void add_marks(struct gathered *g, flow_mark mark, uint64_t address, uint32_t n)
 {
 	const uint32_t source = flow_source_of(mark);
 	const enum flow_grade grade = flow_grade_of(mark);
 	uint32_t i = 0;
 
-	g->total++;
+	g->total += n;
+	g->moved += mark & FLOW_IS_COMPUTED ? 0 : n;
 	while (i < g->count && (g->group[i].source != source || g->group[i].grade != grade))
 		i++;
 	if (i == GROUPS)
@@ -50,7 +61,7 @@ static void add_mark(struct gathered *g, flow_mark mark, uint64_t address)
 		g->group[i] = (struct group){ source, flow_step_of(mark),   grade,
 					      0,      flow_offset_of(mark), address };
 	}
-	g->group[i].bytes++;
+	g->group[i].bytes += n;
 }
 
 static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_t at, size_t n)
@@ -69,28 +80,77 @@ static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_
 		flow_marks_extend(at >> 12, m->thread->page);
 	for (uint32_t i = first; readable == 4096 && i < first + n; i++)
 		if (marks[i] && flow_marks_holds(at >> 12, i, m->thread->page))
-			add_mark(g, marks[i], page + i);
+			add_marks(g, marks[i], page + i, 1);
 }
+
+/* ---- a text ---- */
+
+static void find_texts(const struct flow_moment *m, struct gathered *g, uint64_t at, size_t n,
+		       size_t step)
+{
+	const uint8_t *bytes = (const uint8_t *)m->thread->words;
+	const struct flow_searched *s;
+
+	for (uint32_t i = 0; (s = flow_text_at(i)) != NULL; i++) {
+		const uint32_t source = atomic_get(&s->source);
+
+		if (!source || !atomic_get(&s->is_ready))
+			continue;
+		for (size_t k = flow_text_find(s, bytes, 0, n); k < step && k < n;
+		     k = flow_text_find(s, bytes, k + s->count, n)) {
+			/* What was computed keeps its marks, which name the way. */
+			if (g->total == g->moved)
+				flow_source_found(m->thread, source, at + k, s->count);
+			add_marks(g, flow_mark_of(source, 0, 0) | FLOW_IS_FOUND, at + k, s->count);
+		}
+	}
+}
+
+/* A part at a time, each of which begins with the end of the one before. */
+static void search(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
+{
+	const size_t room = sizeof(m->thread->words);
+	const size_t step = room - FLOW_SEARCHED_MOST;
+
+	for (uint64_t done = 0; done < n; done += step) {
+		const size_t want = n - done < room ? (size_t)(n - done) : room;
+		const size_t got = flow_peek(m, m->thread->words, at + done, want);
+
+		find_texts(m, g, at + done, got, step);
+		if (got < want)
+			break;
+	}
+}
+
+/* ---- memory ---- */
 
 static void gather(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
 {
-	if (n > BYTES_MAX)
+	const uint64_t start = at;
+	const uint64_t moved = g->moved;
+
+	if (n > BYTES_MAX) {
+		flow_count(FLOW_LOST_LONG, 1);
 		n = BYTES_MAX;
-	while (n) {
+	}
+	for (uint64_t left = n; left;) {
 		uint64_t part = 4096 - (at & 4095);
 
-		if (part > n)
-			part = n;
+		if (part > left)
+			part = left;
 		if (flow_marks_may(at, part))
 			gather_part(m, g, at, part);
 		at += part;
-		n -= part;
+		left -= part;
 	}
+	if (g->moved == moved && flow_text_any())
+		search(m, g, start, n);
 }
 
 static void gather_string(const struct flow_moment *m, struct gathered *g, uint64_t at)
 {
-	const int64_t n = at && flow_marks_may(at, 4096) ? flow_string(m, at, STRING_MAX) : 0;
+	const int may = at && (flow_text_any() || flow_marks_may(at, 4096));
+	const int64_t n = may ? flow_string(m, at, STRING_MAX) : 0;
 
 	if (n > 0)
 		gather(m, g, at, (uint64_t)n);
@@ -134,7 +194,7 @@ static void gather_value(const struct flow_moment *m, struct gathered *g, unsign
 	if (!m->context && argument < sizeof(regs))
 		for (unsigned int i = 0; i < 8; i++)
 			if (m->thread->general[regs[argument]][i])
-				add_mark(g, m->thread->general[regs[argument]][i], value);
+				add_marks(g, m->thread->general[regs[argument]][i], value, 1);
 	gather_string(m, g, value);
 }
 
@@ -219,7 +279,9 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 	for (uint32_t i = 0; i < g.count; i++) {
 		const struct group *group = &g.group[i];
 		const struct flow_wish wish = {
-			.kind = group->grade == FLOW_GRADE_A ? FLOW_COPY : FLOW_COMPUTED,
+			.kind = group->grade == FLOW_GRADE_A || group->grade == FLOW_GRADE_FOUND ?
+					FLOW_COPY :
+					FLOW_COMPUTED,
 			.grade = group->grade,
 			.source = group->source,
 			.step = group->step,

@@ -21,6 +21,7 @@
 #include "flow/flow_sink.h"
 #include "flow/flow_state.h"
 #include "flow/flow_step.h"
+#include "flow/flow_text.h"
 #include "flow/flow_window.h"
 
 #include <fcntl.h>
@@ -133,8 +134,7 @@ uint32_t flow_source_add(uint32_t n, uint8_t **bytes)
 	return 0;
 }
 
-void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
-		      uint64_t n)
+static void mark_row(struct flow_thread *t, flow_mark first, uint64_t at, uint64_t n)
 {
 	flow_mark marks[64];
 
@@ -142,10 +142,21 @@ void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, u
 		const uint32_t part = n - done < 64 ? (uint32_t)(n - done) : 64;
 
 		for (uint32_t i = 0; i < part; i++)
-			marks[i] = flow_mark_of(number, offset + (uint32_t)done + i, 0);
+			marks[i] = first + done + i;
 		flow_marks_store(t, at + done, part, marks);
 		done += part;
 	}
+}
+
+void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
+		      uint64_t n)
+{
+	mark_row(t, flow_mark_of(number, offset, 0), at, n);
+}
+
+void flow_source_found(struct flow_thread *t, uint32_t number, uint64_t at, uint64_t n)
+{
+	mark_row(t, flow_mark_of(number, 0, 0) | FLOW_IS_FOUND, at, n);
 }
 
 void flow_source_ready(const struct flow_moment *m, uint32_t number)
@@ -177,25 +188,11 @@ static int take(const struct flow_moment *m, enum flow_origin origin, const char
 	row->address = at;
 	row->bytes = n;
 	row->offset = offset;
+	if (flow_region->settings.match_bytes || origin != FLOW_FROM_READ)
+		flow_text_add(number);
 	flow_source_mark(m->thread, number, 0, at, n);
 	flow_source_ready(m, number);
 	return 1;
-}
-
-/* Where what is to be matched begins in n bytes, from `from` on; n: nowhere. */
-static size_t find_match(const uint8_t *bytes, size_t from, size_t n)
-{
-	const struct flow_settings *set = &flow_region->settings;
-
-	for (size_t i = from; i + set->match_bytes <= n; i++) {
-		uint32_t k = 0;
-
-		while (k < set->match_bytes && bytes[i + k] == set->match[k])
-			k++;
-		if (k == set->match_bytes)
-			return i;
-	}
-	return n;
 }
 
 /* A part at a time, each of which begins with the end of the one before. */
@@ -203,6 +200,7 @@ static int take_matches(const struct flow_moment *m, enum flow_origin origin, co
 			int fd, uint64_t at, uint64_t bytes)
 {
 	const uint32_t match = flow_region->settings.match_bytes;
+	const struct flow_searched *text = flow_text_at(0);
 	uint8_t part[2 * PART];
 	unsigned int found = 0;
 
@@ -210,9 +208,9 @@ static int take_matches(const struct flow_moment *m, enum flow_origin origin, co
 		const size_t want = bytes - done < PART + match - 1 ? (size_t)(bytes - done) :
 								      PART + match - 1;
 		const size_t n = flow_peek(m, part, at + done, want);
-		size_t i = find_match(part, 0, n);
+		size_t i = flow_text_find(text, part, 0, n);
 
-		for (; i < n && found < OCCURRENCES; i = find_match(part, i + match, n)) {
+		for (; i < n && found < OCCURRENCES; i = flow_text_find(text, part, i + match, n)) {
 			if (i >= PART)
 				break;
 			found += (unsigned int)take(m, origin, name, fd, at + done + i, match,

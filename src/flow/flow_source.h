@@ -27,6 +27,8 @@ void flow_source_ready(const struct flow_moment *m, uint32_t number);
 /* n bytes of the source, from an offset on, lie at this address. */
 void flow_source_mark(struct flow_thread *t, uint32_t number, uint32_t offset, uint64_t at,
 		      uint64_t n);
+/* All its bytes lie at this address: they were found there. */
+void flow_source_found(struct flow_thread *t, uint32_t number, uint64_t at, uint64_t n);
 /* The bytes of memory become a source. 1: some are followed. */
 int flow_source_memory(const struct flow_moment *m, enum flow_origin origin, const char *name,
 		       int fd, uint64_t at, uint64_t bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_start.c - following begins and ends in a process. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include "flow/flow_source.h"
 #include "flow/flow_state.h"
 #include "flow/flow_step.h"
+#include "flow/flow_text.h"
 #include "flow/flow_watch.h"
 #include "flow/flow_window.h"
 #include "search/search_locate.h"
@@ -76,11 +78,17 @@ static int start_watches(char *why, size_t n)
 	return 0;
 }
 
+static void flow_forked(void)
+{
+	flow_self = sys_getpid();
+}
+
 int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 {
 	int err = flow_marks_start();
 
 	flow_region = region;
+	flow_self = sys_getpid();
 	search_locate_start();
 	if (err)
 		snprintf(why, n, "%s", strerror(-err));
@@ -89,6 +97,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	if (!err)
 		err = flow_sites_find(why, n);
 	if (!err) {
+		flow_text_start();
 		find_environment();
 		err = start_watches(why, n);
 	}
@@ -96,6 +105,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	if (!err)
 		err = flow_jumps_start(may_trap, why, n);
 	if (!err) {
+		pthread_atfork(NULL, NULL, flow_forked);
 		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);
 	}

@@ -12,6 +12,8 @@ struct flow_site flow_sites[FLOW_SITES];
 uint32_t flow_site_count;
 uint64_t flow_libc_start, flow_libc_end;
 uint32_t flow_has_ended;
+pid_t flow_self;
+__thread struct flow_thread *flow_own __attribute__((tls_model("initial-exec")));
 
 /* A signal of a register can still come when the region is about to be unmapped. */
 int flow_is_over(void)

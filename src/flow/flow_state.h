@@ -27,6 +27,8 @@
  *			flow_marks.c	the marks of memory
  *			flow_calls.c	which functions call which; the steps that bytes take
  *	a sink		flow_sink.c	what it gets
+ *			flow_text.c	texts that are searched there
+ *			flow_glance.c	most calls have nothing
  *			flow_residue.c	what is there at the end
  *	the report	flow_record.c	what was found becomes a record
  *			flow_locate.c	addresses become locations
@@ -54,6 +56,7 @@ typedef uint64_t flow_mark; /* 0: the byte is not followed */
 #define FLOW_OFFSET_BITS 24
 #define FLOW_SOURCE_BITS 12
 #define FLOW_STEP_BITS 20
+#define FLOW_IS_FOUND (1ull << 61) /* by a search, not by a step */
 #define FLOW_IS_TABLE (1ull << 62)
 #define FLOW_IS_COMPUTED (1ull << 63)
 
@@ -77,7 +80,9 @@ static inline enum flow_grade flow_grade_of(flow_mark m)
 {
 	if (m & FLOW_IS_TABLE)
 		return FLOW_GRADE_C;
-	return m & FLOW_IS_COMPUTED ? FLOW_GRADE_B : FLOW_GRADE_A;
+	if (m & FLOW_IS_COMPUTED)
+		return FLOW_GRADE_B;
+	return m & FLOW_IS_FOUND ? FLOW_GRADE_FOUND : FLOW_GRADE_A;
 }
 
 static inline flow_mark flow_mark_of(uint32_t source, uint32_t offset, uint32_t step)
@@ -231,6 +236,10 @@ struct flow_thread {
 	uint64_t words[4096]; /* of the stack */
 	struct flow_form forms[FLOW_FORMS];
 };
+
+extern pid_t flow_self; /* the process, also when a thread asks that may be a child by vfork(2) */
+/* That of the calling thread; NULL: it has had none yet. */
+extern __thread struct flow_thread *flow_own __attribute__((tls_model("initial-exec")));
 
 /* Where a thread is at a sink or a source. */
 struct flow_moment {

@@ -25,7 +25,6 @@
 #define INSTRUCTIONS_MAX 2000000000u
 
 static struct flow_thread *threads;
-static __thread struct flow_thread *own __attribute__((tls_model("initial-exec")));
 
 /* Belongs to the area of a window, whose cache has the numbers of its forms. */
 struct flow_thread *flow_thread_take(void)
@@ -34,7 +33,8 @@ struct flow_thread *flow_thread_take(void)
 
 	if (window_take(&area))
 		return NULL;
-	struct flow_thread *t = own && own->area == area ? own : atomic_get(&threads);
+	struct flow_thread *t = flow_own && flow_own->area == area ? flow_own :
+								     atomic_get(&threads);
 	while (t && t->area != area)
 		t = t->next;
 	if (!t) {
@@ -54,7 +54,7 @@ struct flow_thread *flow_thread_take(void)
 		t->sources_pending = t->steps_pending = t->records_pending = 0;
 	}
 	t->tid = tid;
-	own = t;
+	flow_own = t;
 	return t;
 }
 

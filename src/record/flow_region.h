@@ -47,11 +47,13 @@ enum flow_kind {
 
 /*
  * How certain: A: moved only, and equal at the end; B: computed; C: a look-up with such an index.
+ * Found: the text is there, and how it came was not seen.
  */
 enum flow_grade {
 	FLOW_GRADE_A,
 	FLOW_GRADE_B,
 	FLOW_GRADE_C,
+	FLOW_GRADE_FOUND,
 	FLOW_GRADES,
 };
 
@@ -139,6 +141,8 @@ enum flow_counter {
 	FLOW_LOST_SOURCES,    /* sources that had no room */
 	FLOW_LOST_STEPS,      /* steps that had no room: the path is shorter */
 	FLOW_LOST_RECORDS,    /* flows that had no room */
+	FLOW_LOST_LONG,	      /* calls of sinks with more than is inspected */
+	FLOW_LOST_TEXTS,      /* texts that are not searched: no room */
 	FLOW_STALE,	      /* marks of bytes that had changed unseen */
 	FLOW_CHANGED,	      /* ... in their own window: by a system call or another thread */
 	FLOW_IN_KERNEL,	      /* bytes that the kernel passed on, and that could not be compared */

@@ -93,6 +93,21 @@ ok 'trapline report shows the JSON lines as text and as a page' $?
 	! "$trapline" report "$tmp/cut" >"$tmp/out" 2>"$tmp/err"
 ok 'and refuses other forms, and a file without a whole line' $?
 
+flow --match "$secret" -- "$victim" unseen && holds "$sinks | (map(select(.grade == \"found\")) | length == 2 and
+	all(.[]; .kind == \"copy\" and .bytes == 24 and .from.function == \"take_text\" and .to.fd == 2) and
+	.[0].steps == [] and .[1].steps[-1].function == \"unseen\") and length == 2" && holds 'any(.kind == "residue" and
+	.to.memory == "data" and .steps[-1].function == "unseen")'
+ok 'a text that came unseen is found in the buffer of a sink, and followed from there' $?
+flow --match "$secret" -- "$victim" unseen-far && holds "$sinks | length == 1 and (.[0] | .grade == \"found\" and .bytes == 24)"
+ok 'also behind much else' $?
+flow --match "$secret" -- "$victim" unseen-other && holds "$sinks == []" &&
+	flow -- "$victim" unseen && holds "$sinks == []"
+ok 'what differs in a byte is not, and without a match nothing is searched' $?
+flow --match "$secret" -- "$victim" unseen && "$trapline" report "$tmp/report" >"$tmp/text" &&
+	grep -q 'found in sink: write to descriptor 2: 24 bytes, in tell' "$tmp/text" &&
+	"$trapline" report --as json "$tmp/report" | cmp -s - "$tmp/report"
+ok 'its grade is a word' $?
+
 flow --match text-that -- "$victim" shell && holds "$sinks | length == 1 and (.[0] | .bytes == 9 and .from.offset == 4)"
 ok '--match follows these bytes alone' $?
 printf 'text-that\n' >"$tmp/match"

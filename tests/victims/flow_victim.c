@@ -355,6 +355,47 @@ static void pass(void)
 		exit(errno == EINVAL || errno == EXDEV || errno == ENOSYS ? 77 : 8);
 }
 
+/* A copy that no instruction makes. */
+static void copy_unseen(char *to)
+{
+	const struct iovec local = { to, LENGTH };
+	const struct iovec remote = { text, LENGTH };
+
+	take_text();
+	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != LENGTH)
+		exit(8);
+	memset(text, 0, sizeof(text));
+}
+
+static void unseen(void)
+{
+	char out[LENGTH];
+
+	copy_unseen(out);
+	tell(out, LENGTH);
+	memcpy(kept, out, LENGTH);
+	tell(kept, LENGTH);
+}
+
+/* All but a byte of it. */
+static void unseen_other(void)
+{
+	char out[LENGTH];
+
+	copy_unseen(out);
+	out[LENGTH / 2] ^= 1;
+	tell(out, LENGTH);
+}
+
+/* Behind much else. */
+static void unseen_far(void)
+{
+	static char out[70000];
+
+	copy_unseen(out + 66000 - LENGTH);
+	tell(out, sizeof(out));
+}
+
 /* Until it is told to end: for -p. */
 static void wait_for_text(void)
 {
@@ -392,6 +433,9 @@ int main(int argc, char **argv)
 		{ "small-stack", small_stack },
 		{ "variable", set_variable },
 		{ "pass", pass },
+		{ "unseen", unseen },
+		{ "unseen-other", unseen_other },
+		{ "unseen-far", unseen_far },
 	};
 	const char *mode = argc > 1 ? argv[1] : "";
 
