@@ -320,11 +320,14 @@ static bool wait_for(pid_t tid, int *status)
 /* A signal that is on its way is passed on, and the one that stalls has no effect. */
 static void detach(struct watch_stall *h, pid_t tid)
 {
+	bool is_ending = ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0;
 	int status;
 
-	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL))
-		return;
-	if (!wait_for(tid, &status))
+	/*
+	 * Until the end of a thread is waited for, its process does not end. The first thread ends
+	 * after the others, and the caller waits for it.
+	 */
+	if ((is_ending && tid == h->pid) || !wait_for(tid, &status))
 		return;
 	if (!WIFSTOPPED(status)) {
 		take(h, tid, status);
@@ -335,23 +338,29 @@ static void detach(struct watch_stall *h, pid_t tid)
 	forget(h, tid);
 }
 
+void watch_stall_leave(struct watch_stall *h)
+{
+	if (!h->is_tracing)
+		return;
+	h->is_tracing = false;
+	watch_stall_go(h);
+	/* A thread that is created in the meantime is among those that have stopped. */
+	for (int round = 0; round < ROUNDS_MAX && h->count; round++) {
+		watch_stall_look(h);
+		watch_stall_go(h);
+		for (size_t i = h->count; i--;)
+			if (i < h->count)
+				detach(h, h->tids[i]);
+		watch_stall_look(h);
+	}
+	sigaction(SIGCHLD, &h->before, NULL);
+}
+
 void watch_stall_close(struct watch_stall *h)
 {
 	if (!h)
 		return;
-	if (h->is_tracing) {
-		watch_stall_go(h);
-		/* A thread that is created in the meantime is among those that have stopped. */
-		for (int round = 0; round < ROUNDS_MAX && h->count; round++) {
-			watch_stall_look(h);
-			watch_stall_go(h);
-			for (size_t i = h->count; i--;)
-				if (i < h->count)
-					detach(h, h->tids[i]);
-			watch_stall_look(h);
-		}
-		sigaction(SIGCHLD, &h->before, NULL);
-	}
+	watch_stall_leave(h);
 	if (stop_fd >= 0)
 		close(stop_fd);
 	stop_fd = -1;
