@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 int break_check(const struct observe_settings *set)
 {
@@ -35,7 +36,12 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 				     session_not_found(set->name, set->command, where, true) :
 				     0;
 		if (err)
-			return status ? status : cli_wrong(set->name, "%s", why);
+			return status ? status :
+					cli_wrong(set->name, "%s%s", why,
+						  err == -ENOENT && !strstr(why, "did you mean") ?
+							  "; --pending waits for a library that "
+							  "has it" :
+							  "");
 		if (sites->elsewhere[0])
 			cli_note(set->name,
 				 "only the program's own %s is chosen; object:%s is one of %s",

@@ -78,6 +78,8 @@ static const char *reason_against(const struct observe_settings *set)
 		return "--ret";
 	if (set->follow)
 		return "--follow";
+	if (set->pending)
+		return "--pending";
 	/* A uprobe stops the thread at once, where BPF is permitted. */
 	if (set->then && !geteuid())
 		return "--then";

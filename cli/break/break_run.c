@@ -9,6 +9,7 @@
 #include "cli/break/break_find.h"
 #include "cli/break/break_go.h"
 #include "cli/break/break_output.h"
+#include "cli/break/break_pending.h"
 #include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
 #include "cli/break/break_trace.h"
@@ -37,6 +38,7 @@ struct breaking {
 	struct site_signature *signature; /* by index of sites */
 	struct break_armed armed;
 	struct break_probe probe;
+	struct break_pending pending;
 	struct break_calls calls;
 	struct break_go go;
 	struct break_output output;
@@ -137,8 +139,10 @@ static int make_condition(struct breaking *b)
 static int break_find_sites(struct observe *o)
 {
 	struct breaking *b = (struct breaking *)o;
-	int status = break_find(o->symbols, &o->set, &o->to, &b->sites);
+	int status = o->set.pending ? break_pending_wait(&b->pending, o) : 0;
 
+	if (!status)
+		status = break_find(o->symbols, &o->set, &o->to, &b->sites);
 	if (!status && o->set.list)
 		break_print_list(o->symbols, &b->sites, &o->to);
 	if (status || o->set.list)
@@ -294,6 +298,8 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	o->counts = b->probe.region ? &b->probe.region->counts : NULL;
 	o->events = b->armed.event;
 	o->event_count = b->armed.count;
+	if (!status)
+		break_pending_armed(&b->pending, o);
 	return status;
 }
 
@@ -533,6 +539,7 @@ static void break_release(struct observe *o)
 	struct breaking *b = (struct breaking *)o;
 
 	break_probe_release(&b->probe);
+	break_pending_release(&b->pending, &o->session);
 	break_output_end(&b->output);
 	break_calls_free(&b->calls);
 	break_go_free(&b->go);
@@ -568,6 +575,8 @@ static int break_check_options(struct observe_settings *set)
 				 "BPF");
 	int status = break_trace_check(set);
 
+	if (!status)
+		status = break_pending_check(set);
 	if (!status)
 		status = break_probe_check(set);
 	if (!status)

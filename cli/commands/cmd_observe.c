@@ -78,6 +78,8 @@ static const struct opt options[] = {
 	  "report accesses by system calls too, such as read(2)" },
 	{ "at-writers", 0, OPT_FLAG | WATCH, AT(at_writers), NULL,
 	  "find the instructions that write, and probe these: --if then costs nanoseconds" },
+	{ "pending", 0, OPT_FLAG | CALLS, AT(pending), NULL,
+	  "wait until the process has loaded a library that has LOCATION" },
 	{ "args", 'a', OPT_FLAG | CALLS, AT(args), NULL, "print the arguments" },
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
 	{ "trace", 0, OPT_FLAG | BREAK, AT(trace), NULL,

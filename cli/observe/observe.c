@@ -360,7 +360,8 @@ int observe_run(struct observe *o, const struct observe_kind *kind,
 						observe_record, &o->hits));
 	}
 	release(o);
-	if (has_run)
+	/* With --pending it may have been released and not observed. */
+	if (has_run || o->session.runs_on)
 		session_wait_for_command(&o->session);
 	return is_gone ? OBSERVE_AGAIN : status;
 }

@@ -60,6 +60,7 @@ struct observe_settings {
 	int args;
 	int ret;
 	int inlined;
+	int pending;
 	int trace;
 	uint64_t depth;		    /* of --trace; 0: no limit */
 	const char *mechanism;	    /* NULL: chosen here */

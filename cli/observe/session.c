@@ -92,6 +92,10 @@ int session_hold(struct session *r)
 
 void session_release(struct session *r, bool wanted)
 {
+	if (r->is_released)
+		return;
+	r->is_released = true;
+	r->runs_on = wanted;
 	/* Before this Ctrl-C ends trapline and, by EXITKILL, the command. */
 	watchdog_start(r->name, false);
 	if (!r->command)
@@ -213,7 +217,7 @@ static int wait_ms(const struct session *r, int tick_ms)
 	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
 }
 
-static bool child_has_ended(struct session *r)
+bool session_child_has_ended(struct session *r)
 {
 	if (r->command && !r->child_ended && !r->is_waited_by_poll)
 		r->child_ended = start_search_has_ended(&r->child_status) ||
@@ -241,10 +245,10 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	int enough = r->command ? 2 : 1;
 
 	if (r->have_ended) {
-		child_has_ended(r);
+		session_child_has_ended(r);
 		if (r->have_ended(r->arg))
 			return "the processes ended";
-	} else if (polled == -ESRCH || child_has_ended(r))
+	} else if (polled == -ESRCH || session_child_has_ended(r))
 		return "the process ended";
 	if (polled == -ENOLINK)
 		return "the process closed the agent's descriptors, and the probes ended";
@@ -360,7 +364,7 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 void session_describe_command(struct session *r, char *buf, size_t n)
 {
 	buf[0] = 0;
-	if (!child_has_ended(r))
+	if (!session_child_has_ended(r))
 		return;
 	if (WIFSIGNALED(r->child_status))
 		snprintf(buf, n, "killed by SIG%s", sigabbrev_np(WTERMSIG(r->child_status)));
@@ -386,7 +390,7 @@ static void wait_for_vfork(const struct session *r)
 void session_wait_for_command(struct session *r)
 {
 	wait_for_vfork(r);
-	if (!r->command || asked_times || child_has_ended(r))
+	if (!r->command || asked_times || session_child_has_ended(r))
 		return;
 	cli_note(r->name,
 		 "the observation has ended and %s continues: waiting for its end (kill %d "

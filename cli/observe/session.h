@@ -32,6 +32,8 @@ struct session {
 	uint64_t looked_ns; /* the time of that check */
 	char switches[24];  /* its first thread's voluntary context switches at that check */
 	bool has_noted_stop;
+	bool is_released; /* Ctrl-C ends the observation */
+	bool runs_on;	  /* it has been released because it is wanted */
 	/* True ends the observation as the limit does; NULL: there is no such test. */
 	bool (*is_enough)(void *arg);
 	const char *enough; /* the reason for that; NULL: the limit was reached */
@@ -72,8 +74,12 @@ int session_check_target(const char *name, pid_t pid, char **command);
 int session_hold(struct session *r);
 /*
  * Continues the command, or kills it if it is not wanted. From now on Ctrl-C ends the observation.
+ * A second call has no effect.
  */
 void session_release(struct session *r, bool wanted);
+
+/* Has the command that was started ended? False: there is none. */
+bool session_child_has_ended(struct session *r);
 
 /* Opens the target's objects. 0 or an exit status, line printed. */
 int session_open_symbols(const struct session *r, struct symbols **out);
