@@ -14,8 +14,8 @@
 
 #include "cli/dap/dap_frames.h"
 #include "cli/dap/dap_send.h"
-#include "cli/dap/dap_template.h"
 #include "cli/launch/thread_names.h"
+#include "cli/observe/hit_template.h"
 #include "cli/observe/pace.h"
 #include "cli/watch/watch_expr.h"
 #include "report/code/code_sites.h"
@@ -81,8 +81,8 @@ struct dap_point {
 	/* a location in the code: */
 	struct code_sites sites;
 	struct signature **signature;  /* by index of sites; each may be NULL */
-	struct dap_template *template; /* NULL: the client gave no text */
-	struct dap_bound **bound;      /* by index of sites */
+	struct hit_template *template; /* NULL: the client gave no text */
+	struct hit_bound **bound;      /* by index of sites */
 	/* bytes of data: */
 	struct watch_expr expr;
 	struct dap_seen seen[DAP_HISTORY]; /* the oldest is overwritten */

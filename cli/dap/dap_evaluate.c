@@ -219,7 +219,7 @@ static bool value_now(struct dap *d, const char *text, struct expression_place *
 	if (!err)
 		err = expression_resolve(d->symbols, e, &options, place, &error);
 	if (!err)
-		dap_place_text(d->symbols, place, place->address, buf, n);
+		hit_place_text(d->symbols, place, place->address, buf, n);
 	else
 		snprintf(why, room, "%s", error.text[0] ? error.text : "out of memory");
 	expression_free(e);

@@ -38,7 +38,7 @@ static bool find_sites(struct dap *d, struct dap_point *p, struct code_lines *li
 /* Types of arguments are looked up where they are printed or compared. */
 static bool find_signatures(struct dap *d, struct dap_point *p)
 {
-	bool prints = p->template ? dap_template_has_names(p->template) : p->kind == DAP_FUNCTION;
+	bool prints = p->template ? hit_template_has_names(p->template) : p->kind == DAP_FUNCTION;
 
 	p->signature = calloc(p->sites.count, sizeof(struct signature *));
 	if (!p->signature) {
@@ -59,9 +59,9 @@ static bool bind_template(struct dap *d, struct dap_point *p)
 
 	if (!p->template)
 		return true;
-	p->bound = calloc(p->sites.count, sizeof(struct dap_bound *));
+	p->bound = calloc(p->sites.count, sizeof(struct hit_bound *));
 	for (size_t i = 0; p->bound && i < p->sites.count && !err; i++)
-		err = dap_template_bind(p->template, d->symbols, &p->sites.site[i], p->signature[i],
+		err = hit_template_bind(p->template, d->symbols, &p->sites.site[i], p->signature[i],
 					&p->bound[i], why, sizeof(why));
 	if (p->bound && !err)
 		return true;
@@ -119,8 +119,8 @@ bool dap_find_code(struct dap *d, struct dap_point *p, struct code_lines *lines)
 
 	if (!dap_point_limits(p))
 		return false;
-	if (p->log[0] && dap_template_parse(p->log, &p->template, why, sizeof(why))) {
-		dap_point_refuse(p, "%s", why);
+	if (p->log[0] && hit_template_parse(p->log, &p->template, why, sizeof(why))) {
+		dap_point_refuse(p, "invalid logMessage '%.100s': %s", p->log, why);
 		return false;
 	}
 	return find_sites(d, p, lines) && find_signatures(d, p) && bind_template(d, p) &&

@@ -143,7 +143,7 @@ static void default_text(struct dap *d, const struct dap_point *p, size_t index,
 uint32_t dap_hit_texts(const struct dap_point *p, size_t site)
 {
 	if (p->template)
-		return dap_bound_texts(p->bound[site]);
+		return hit_bound_texts(p->bound[site]);
 	return p->signature && p->signature[site] ? break_texts(p->signature[site], false) : 0;
 }
 
@@ -151,7 +151,7 @@ void dap_hit_copies(const struct dap_point *p, size_t site, struct hit_copies *c
 {
 	c->site = p->sites.site[site].address;
 	if (p->template)
-		dap_bound_copies(p->bound[site], c);
+		hit_bound_copies(p->bound[site], c);
 	else if (p->signature && p->signature[site])
 		hit_copies_signature(c, p->signature[site]);
 }
@@ -162,7 +162,7 @@ bool dap_hit_wants_stack(const struct dap_point *p, size_t site)
 	const struct signature *signature = p->signature ? p->signature[site] : NULL;
 
 	if (p->template)
-		return dap_bound_wants_stack(p->bound[site]);
+		return hit_bound_wants_stack(p->bound[site]);
 	for (size_t i = 0; signature && i < signature->count; i++)
 		if (signature->parameter[i].where == SIGNATURE_STACK)
 			return true;
@@ -194,7 +194,7 @@ static void show_code(struct dap *d, struct dap_point *p, size_t index,
 	thread_names_fill(&d->names, &hit);
 	clean_text(hit.thread);
 	if (p->template)
-		dap_template_text(p->template, p->bound[index], d->symbols, &hit, text,
+		hit_template_text(p->template, p->bound[index], d->symbols, &hit, text,
 				  sizeof(text) - 64, &is_later);
 	else
 		default_text(d, p, index, &hit, text, sizeof(text) - 64, &is_later);

@@ -139,14 +139,14 @@ void dap_point_free(struct dap_point *p)
 {
 	for (size_t i = 0; i < p->sites.count; i++) {
 		if (p->bound)
-			dap_bound_free(p->bound[i]);
+			hit_bound_free(p->bound[i]);
 		if (p->signature)
 			signature_free(p->signature[i]);
 	}
 	free(p->bound);
 	free(p->signature);
 	code_sites_free(&p->sites);
-	dap_template_free(p->template);
+	hit_template_free(p->template);
 	trapline_condition_free(p->made);
 	free(p->path);
 	free(p->name);

@@ -20,7 +20,7 @@ static json_t *row_json(struct dap *d, const struct dap_row *row)
 	if (row->why_not)
 		snprintf(value, sizeof(value), "<%s>", row->why_not);
 	else if (row->is_value)
-		dap_place_text(d->symbols, &row->place, row->place.address, value, sizeof(value));
+		hit_place_text(d->symbols, &row->place, row->place.address, value, sizeof(value));
 	clean_text(value);
 	json_t *j = json_object();
 	json_object_set_new(j, "name", run_json_text(row->name));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dap_template.c - see dap_template.h.
+ * hit_template.c - see hit_template.h.
  *
  * Values are those of the hit: in registers, or in memory that the kernel copied. What it could not
  * copy is read a moment later, and the line reports it.
  */
-#include "cli/dap/dap_template.h"
+#include "cli/observe/hit_template.h"
 
 #include "cli/break/break_args.h"
 #include "cli/observe/hit_memory.h"
@@ -39,7 +39,7 @@ struct part {
 	char *text;
 };
 
-struct dap_template {
+struct hit_template {
 	struct part part[PARTS_MAX];
 	size_t count;
 };
@@ -51,7 +51,7 @@ struct bound_part {
 	struct expression_place place;
 };
 
-struct dap_bound {
+struct hit_bound {
 	const struct signature *signature;
 	const struct signature_value *local[PARTS_MAX]; /* that were looked up */
 	size_t locals;
@@ -60,7 +60,7 @@ struct dap_bound {
 	uint32_t texts;
 };
 
-static int part_add(struct dap_template *t, enum part_kind kind, const char *text, size_t length)
+static int part_add(struct hit_template *t, enum part_kind kind, const char *text, size_t length)
 {
 	if (t->count == PARTS_MAX)
 		return -E2BIG;
@@ -87,7 +87,7 @@ static void name_kind(struct part *p)
 }
 
 /* A name up to its closing brace, with blanks around it. */
-static int name_add(struct dap_template *t, const char *from, const char *end)
+static int name_add(struct hit_template *t, const char *from, const char *end)
 {
 	while (from < end && *from == ' ')
 		from++;
@@ -102,7 +102,7 @@ static int name_add(struct dap_template *t, const char *from, const char *end)
 }
 
 /* Plain text: `\{`, `\}` and `\\` lose the backslash. */
-static int text_add(struct dap_template *t, const char *from, const char *end)
+static int text_add(struct hit_template *t, const char *from, const char *end)
 {
 	size_t used = 0;
 
@@ -121,7 +121,7 @@ static int text_add(struct dap_template *t, const char *from, const char *end)
 	return 0;
 }
 
-static int parts_of(struct dap_template *t, const char *text)
+static int parts_of(struct hit_template *t, const char *text)
 {
 	const char *from = text;
 	int err = 0;
@@ -145,34 +145,32 @@ static int parts_of(struct dap_template *t, const char *text)
 	return err ? err : text_add(t, from, from + strlen(from));
 }
 
-int dap_template_parse(const char *text, struct dap_template **out, char *why, size_t n)
+int hit_template_parse(const char *text, struct hit_template **out, char *why, size_t n)
 {
-	struct dap_template *t = calloc(1, sizeof(*t));
+	struct hit_template *t = calloc(1, sizeof(*t));
 	int err = t ? parts_of(t, text) : -ENOMEM;
 
 	if (!err) {
 		*out = t;
 		return 0;
 	}
-	dap_template_free(t);
+	hit_template_free(t);
 	if (err == -E2BIG)
-		snprintf(why, n, "invalid logMessage: expected at most %d parts", PARTS_MAX);
+		snprintf(why, n, "expected at most %d parts", PARTS_MAX);
 	else if (err == -EINVAL)
 		snprintf(why, n,
-			 "invalid logMessage '%.100s': expected a name between { and } "
-			 "(example: {count}); \\{ is a brace",
-			 text);
+			 "expected a name between { and } (example: {count}); \\{ is a brace");
 	return err == -ENOMEM ? err : -EINVAL;
 }
 
-void dap_template_free(struct dap_template *t)
+void hit_template_free(struct hit_template *t)
 {
 	for (size_t i = 0; t && i < t->count; i++)
 		free(t->part[i].text);
 	free(t);
 }
 
-bool dap_template_has_names(const struct dap_template *t)
+bool hit_template_has_names(const struct hit_template *t)
 {
 	for (size_t i = 0; i < t->count; i++)
 		if (t->part[i].kind == PART_NAME)
@@ -193,7 +191,7 @@ static const struct signature_value *parameter_of(const struct signature *signat
 struct binding {
 	struct symbols *s;
 	const struct code_site *site;
-	struct dap_bound *bound;
+	struct hit_bound *bound;
 };
 
 /*
@@ -314,11 +312,11 @@ static int bind_part(const struct part *part, struct binding *b, struct bound_pa
 	return 0;
 }
 
-int dap_template_bind(const struct dap_template *t, struct symbols *s, const struct code_site *site,
-		      const struct signature *signature, struct dap_bound **out, char *why,
+int hit_template_bind(const struct hit_template *t, struct symbols *s, const struct code_site *site,
+		      const struct signature *signature, struct hit_bound **out, char *why,
 		      size_t n)
 {
-	struct dap_bound *bound = calloc(1, sizeof(*bound));
+	struct hit_bound *bound = calloc(1, sizeof(*bound));
 	struct binding b = { .s = s, .site = site, .bound = bound };
 	int err = bound ? 0 : -ENOMEM;
 
@@ -328,26 +326,26 @@ int dap_template_bind(const struct dap_template *t, struct symbols *s, const str
 		if (t->part[i].kind == PART_NAME)
 			err = bind_part(&t->part[i], &b, &bound->part[i], why, n);
 	if (err) {
-		dap_bound_free(bound);
+		hit_bound_free(bound);
 		return err;
 	}
 	*out = bound;
 	return 0;
 }
 
-void dap_bound_free(struct dap_bound *bound)
+void hit_bound_free(struct hit_bound *bound)
 {
 	for (size_t i = 0; bound && i < bound->locals; i++)
 		free((void *)(uintptr_t)bound->local[i]);
 	free(bound);
 }
 
-bool dap_bound_wants_stack(const struct dap_bound *bound)
+bool hit_bound_wants_stack(const struct hit_bound *bound)
 {
 	return bound->wants_stack;
 }
 
-void dap_bound_copies(const struct dap_bound *bound, struct hit_copies *c)
+void hit_bound_copies(const struct hit_bound *bound, struct hit_copies *c)
 {
 	for (size_t i = 0; i < PARTS_MAX; i++) {
 		const struct bound_part *part = &bound->part[i];
@@ -358,7 +356,7 @@ void dap_bound_copies(const struct dap_bound *bound, struct hit_copies *c)
 	}
 }
 
-uint32_t dap_bound_texts(const struct dap_bound *bound)
+uint32_t hit_bound_texts(const struct hit_bound *bound)
 {
 	return bound->texts;
 }
@@ -422,7 +420,7 @@ static void place_text(struct symbols *s, const struct trapline_hit *hit,
 		value_number_text(s, t, p->bit_size ? bits_in(p, word) : word, buf, n);
 }
 
-void dap_place_text(struct symbols *s, const struct expression_place *p, uint64_t address,
+void hit_place_text(struct symbols *s, const struct expression_place *p, uint64_t address,
 		    char *buf, size_t n)
 {
 	bool is_later = false;
@@ -539,7 +537,7 @@ static void argument_text(const struct trapline_hit *hit, unsigned int number, c
 		snprintf(buf, n, "0x%" PRIx64, word);
 }
 
-static void part_text(const struct part *p, const struct dap_bound *bound, size_t i,
+static void part_text(const struct part *p, const struct hit_bound *bound, size_t i,
 		      struct symbols *s, const struct trapline_hit *hit, char *buf, size_t n,
 		      bool *is_later)
 {
@@ -572,7 +570,7 @@ static void part_text(const struct part *p, const struct dap_bound *bound, size_
 	*is_later = *is_later || values.later;
 }
 
-void dap_template_text(const struct dap_template *t, const struct dap_bound *bound,
+void hit_template_text(const struct hit_template *t, const struct hit_bound *bound,
 		       struct symbols *s, const struct trapline_hit *hit, char *buf, size_t n,
 		       bool *is_later)
 {
