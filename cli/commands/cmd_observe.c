@@ -28,8 +28,7 @@
 #define LIMIT_NOT_GIVEN UINT64_MAX
 #define BUDGET_NOT_GIVEN (-1)
 #define BUDGET_PERCENT 10
-#define RATE_PRINTED 1000u
-#define RATE_WATCHED 20000u
+#define LINES_PER_SECOND 1000u
 
 /* Which command has an option; for `record` also which kind of recording. */
 enum {
@@ -114,7 +113,7 @@ static const struct opt options[] = {
 	{ "output", 'o', OPT_STRING | PRINT, AT(output), "FILE",
 	  "write the JSON lines to FILE, beside the text" },
 	{ "max-rate", 0, OPT_COUNT, AT(max_rate), "N",
-	  "pause above N hits a second (0: never; default: 1000, more with --summary)" },
+	  "pause above N hits a second (default: 0, never)" },
 	{ "budget", 0, OPT_BUDGET, AT(budget), "PERCENT|none",
 	  "rest in turns where hits cost the target more of a CPU (default: 10%)" },
 	{ "no-bpf", 0, OPT_FLAG | WATCH | RECORD, AT(no_bpf), NULL, "do not use BPF" },
@@ -240,16 +239,15 @@ static int record_check(const struct observe_settings *set)
 }
 
 /*
- * Above this rate a run pauses. What is not printed is not limited by the pace of printing, but by
- * --budget alone.
+ * --budget protects the process, and a terminal gets so many lines. Nothing else limits a run,
+ * unless --max-rate is given.
  */
-static uint64_t rate_of(const struct observe_settings *set)
+static void set_rates(struct observe_settings *set)
 {
 	if (set->max_rate != RATE_NOT_GIVEN)
-		return set->max_rate;
-	if (!set->summary && !set->last)
-		return RATE_PRINTED;
-	return set->is_break ? 0 : RATE_WATCHED;
+		return;
+	set->max_rate = 0;
+	set->lines_per_second = LINES_PER_SECOND;
 }
 
 /* A run without any pause gets no rest either. */
@@ -388,7 +386,7 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
 	set.stack |= needs_stack(&set);
 	set.budget = budget_of(&set);
-	set.max_rate = rate_of(&set);
+	set_rates(&set);
 	if (set.limit == LIMIT_NOT_GIVEN)
 		set.limit = set.then ? 1 : 0;
 	if (syntax == &record_syntax)

@@ -15,6 +15,7 @@
 #include "cli/watchdog.h"
 #include "report/run/writer.h"
 #include "report/safe/clean.h"
+#include "report/safe/stream_fd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 
 #define PPM_PER_PERCENT 10000
 #define SUMMARY_BYTES (32u << 20) /* of records that were not read yet */
+#define NS_PER_SECOND 1000000000u
+#define WINDOWS_PER_SECOND 20u
+#define COMMAND_GRANT_NS 1000000000u
 
 static int open_output(struct observe *o)
 {
@@ -30,6 +34,8 @@ static int open_output(struct observe *o)
 		return 0;
 	int status = output_open(&o->to, o->set.name, o->set.output, o->set.json);
 	o->to.is_quiet = o->set.record || o->set.summary;
+	if (o->to.text.f && isatty(stream_fd(o->to.text.f)) && !o->to.is_quiet && !o->set.last)
+		o->lines.most = o->set.lines_per_second / WINDOWS_PER_SECOND;
 	o->to.text.rows_max = o->set.top;
 	o->groups.by = o->set.by;
 	o->groups.frames_max = o->set.frames;
@@ -58,7 +64,7 @@ static int describe_and_arm(struct observe *o)
 		return status;
 	open_opts.flags = o->set.no_bpf ? TRAPLINE_NO_BPF : 0;
 	/* What is not printed comes fast. */
-	open_opts.records_bytes = o->set.summary ? SUMMARY_BYTES : o->records_bytes;
+	open_opts.records_bytes = o->to.is_quiet || o->set.last ? SUMMARY_BYTES : o->records_bytes;
 	int err = trapline_open(o->session.pid, &open_opts, &o->target);
 	if (err < 0)
 		return session_explain(&o->session, o->kind->doing, o->title, err);
@@ -190,6 +196,8 @@ static int finish(struct observe *o, const char *reason)
 			       .pauses = o->pace.pauses,
 			       .paused_ns = o->pace.paused_ns,
 			       .max_rate = o->set.max_rate,
+			       .not_printed = o->lines.left_out,
+			       .lines_per_second = o->set.lines_per_second,
 			       .rests = o->pace.rest.rests,
 			       .rested_ns = o->pace.rest.rested_ns,
 			       .budget_ppm = (uint64_t)(o->set.budget * PPM_PER_PERCENT),
@@ -315,6 +323,9 @@ static void start_pace(struct observe *o)
 	pace_start(p, o->events, o->event_count, o->counts ? &o->counts->is_off : NULL,
 		   o->set.max_rate);
 	rest_start(&p->rest, o->set.budget / 100, run_cost_spent_ns, o);
+	/* A short command is observed as a whole: it was started for that. */
+	if (o->set.command)
+		p->rest.grant_ns = COMMAND_GRANT_NS;
 	p->is_in_debt = observe_is_in_debt;
 	p->arg = o;
 }
@@ -389,12 +400,28 @@ struct run_hit observe_hit_of(const struct observe *o, const struct trapline_hit
 	return run;
 }
 
+/* A reader follows no more lines, and the tables have all hits. */
+static bool has_line(struct observe_lines *l)
+{
+	uint64_t window = clock_now_ns() / (NS_PER_SECOND / WINDOWS_PER_SECOND);
+
+	if (!l->most)
+		return true;
+	if (window != l->window)
+		l->count = 0;
+	l->window = window;
+	if (l->count++ < l->most)
+		return true;
+	l->left_out++;
+	return false;
+}
+
 void observe_print(struct observe *o, const struct run_hit *as_is)
 {
 	struct run_hit shown = *as_is;
 	const struct run_hit *hit = &shown;
 	struct output *to = &o->to;
-	bool has_text = to->text.f && !to->is_quiet;
+	bool has_text = to->text.f && !to->is_quiet && has_line(&o->lines);
 	bool has_json = to->json && !o->set.summary;
 
 	run_hit_set_writer(&shown);

@@ -22,6 +22,14 @@
 
 struct observe_kind;
 
+/* What a terminal gets. */
+struct observe_lines {
+	uint64_t most; /* in a window of time; 0: no limit */
+	uint64_t window;
+	uint64_t count; /* in this window */
+	uint64_t left_out;
+};
+
 /* The first member of the struct of a kind, whose functions get it. */
 struct observe {
 	const struct observe_kind *kind;
@@ -49,6 +57,7 @@ struct observe {
 	struct then then;
 	struct last last; /* --last and --until-hit */
 	struct thread_names names;
+	struct observe_lines lines;
 	uint64_t hits;	 /* that were printed */
 	uint64_t beyond; /* records that came after the limit was reached */
 };

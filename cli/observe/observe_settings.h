@@ -31,7 +31,8 @@ struct observe_settings {
 	uint64_t limit;
 	uint64_t for_ns;
 	uint64_t max_rate;
-	double budget; /* percent of a CPU in the target; 0: no limit */
+	uint64_t lines_per_second; /* on a terminal; 0: no limit */
+	double budget;		   /* percent of a CPU in the target; 0: no limit */
 	int json;
 	int no_bpf;
 	int verbose;

@@ -36,6 +36,17 @@ void rest_start(struct rest *r, double share, double (*spent_ns)(void *arg), voi
 	r->next_ns = r->looked_ns + LOOK_BUSY_NS;
 }
 
+static void pay_by_grant(struct rest *r)
+{
+	double paid = r->debt_ns < r->grant_ns ? r->debt_ns : r->grant_ns;
+
+	if (paid <= 0)
+		return;
+	r->debt_ns -= paid;
+	r->grant_ns -= paid;
+	r->granted_ns += paid;
+}
+
 static void account(struct rest *r, uint64_t now)
 {
 	uint64_t elapsed = now - r->looked_ns;
@@ -48,6 +59,7 @@ static void account(struct rest *r, uint64_t now)
 	r->looked_ns = now;
 	r->cost_share = elapsed ? cost / (double)elapsed : 0;
 	r->debt_ns += cost - income;
+	pay_by_grant(r);
 	if (r->debt_ns < -left_max(r))
 		r->debt_ns = -left_max(r);
 	r->next_ns = now + (cost > income / 4 || r->since_ns ? LOOK_BUSY_NS : LOOK_IDLE_NS);
@@ -89,6 +101,13 @@ void rest_cost_is_known(struct rest *r)
 	if (r->seen_ns > 0)
 		r->cost_share *= spent / r->seen_ns;
 	r->debt_ns += spent - r->seen_ns;
+	/* What was granted for the estimate is granted for what it is. */
+	if (r->granted_ns > 0) {
+		r->debt_ns += r->granted_ns;
+		r->grant_ns += r->granted_ns;
+		r->granted_ns = 0;
+		pay_by_grant(r);
+	}
 	r->seen_ns = spent;
 }
 

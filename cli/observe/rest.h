@@ -18,6 +18,8 @@ struct rest {
 	double (*spent_ns)(void *arg);
 	void *arg;
 	double seen_ns;	    /* spent_ns at the last look */
+	double grant_ns;    /* that hits may cost before they are charged */
+	double granted_ns;  /* that was used of it */
 	double debt_ns;	    /* beyond the share; negative: left */
 	double cost_share;  /* of one CPU, between the last two looks */
 	uint64_t window_ns; /* about the length of a turn with its rest */

@@ -321,7 +321,8 @@ static void pass_options(const struct observe_settings *set, struct arguments *a
 		add_number(a, "--top=", set->top, "");
 	if (set->frames)
 		add_number(a, "--frames=", set->frames, "");
-	add_number(a, "--max-rate=", set->max_rate, "");
+	if (!set->lines_per_second)
+		add_number(a, "--max-rate=", set->max_rate, "");
 	if (set->budget <= 0)
 		add_argument(a, "--budget=none", NULL);
 	else

@@ -104,6 +104,8 @@ struct run_end {
 	uint64_t pauses;
 	uint64_t paused_ns;
 	uint64_t max_rate;
+	uint64_t not_printed; /* hits that a terminal did not get, and the tables have */
+	uint64_t lines_per_second;
 	uint64_t rests; /* to stay within the budget */
 	uint64_t rested_ns;
 	uint64_t budget_ppm; /* of a CPU; 0: none */

@@ -285,6 +285,12 @@ static void text_rests(FILE *f, const struct run_end *end)
 void run_text_pauses(FILE *f, const struct run_end *end, const char *more)
 {
 	text_rests(f, end);
+	if (end->not_printed)
+		fprintf(f,
+			"%" PRIu64
+			" of the hits were only counted: a terminal gets at most %" PRIu64
+			" lines a second (--max-rate 0 prints all)\n",
+			end->not_printed, end->lines_per_second);
 	if (!end->pauses)
 		return;
 	fprintf(f,

@@ -129,6 +129,38 @@ watch -p "$pid" lookup --summary --for 1 --max-rate 100
 [ $? = 0 ] && grep -q ', paused for [0-9]*% of the time' "$tmp/out"
 ok "a_summary_pauses_where_it_is_told_to" $?
 
+# hits_and_lines: how many hits the last run counted, and how many it printed.
+hits_and_lines()
+{
+	counted=$(grep -o '[0-9]* hits in [0-9.]* s' "$tmp/out" | tail -n 1 | sed 's/ .*//; s/^1m//')
+	printed=$(grep -c 'lookup(t=' "$tmp/out")
+}
+busy_calls=$pid
+if command -v script >/dev/null; then
+	timeout -k 2 60 script -qec "$trapline break -p $busy_calls lookup --args --for 1" /dev/null >"$tmp/out" 2>"$tmp/err" </dev/null
+	hits_and_lines
+	[ "$printed" -gt 0 ] && [ "$counted" -gt "$printed" ] && ! grep -q paused "$tmp/out" &&
+		grep -q "$((counted - printed)) of the hits were only counted: a terminal gets at most 1000 lines a second" "$tmp/out"
+	ok "a_terminal_gets_some_lines_and_the_tables_count_all" $?
+else
+	skip "a_terminal_gets_some_lines_and_the_tables_count_all" script
+fi
+watch -p "$busy_calls" lookup --args --for 1
+hits_and_lines
+[ "$printed" -gt 0 ] && [ "$counted" = "$printed" ] && ! grep -q 'only counted' "$tmp/out"
+ok "a_pipe_gets_all_lines" $?
+"$trapline" record -o "$tmp/fast" --break -p "$busy_calls" lookup --no-stack --for 1 >"$tmp/out" 2>"$tmp/err"
+[ $? = 0 ] && ! grep -q paused "$tmp/out" && "$trapline" report "$tmp/fast" --as json | tail -n 1 | jq -e '.hits > 1000 and .pauses == 0' >/dev/null
+ok "a_recording_does_not_pause" $?
+
+# Calls that cost the process more than the budget permits, but not for long.
+watch lookup --mechanism uprobe --budget 0.1% --summary -- "$victims/calls" 1000 0
+[ $? = 0 ] && ! grep -q rested "$tmp/out" && ! grep -q 'in turns' "$tmp/err"
+ok "a_short_command_is_observed_as_a_whole" $?
+watch -p "$busy_calls" lookup --budget 0.1% --summary --for 1
+[ $? = 0 ] && grep -q 'rested' "$tmp/out"
+ok "a_process_that_runs_has_the_budget_from_the_start" $?
+
 "$trapline" "$calls" things --list >"$tmp/out" 2>"$tmp/err"
 [ $? = 0 ] && grep -q '^things  *struct table ' "$tmp/out"
 ok "a_process_and_a_variable_are_short_for_watch" $?
