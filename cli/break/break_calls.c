@@ -31,6 +31,8 @@ void break_call_free(struct break_call *call)
 	if (!call)
 		return;
 	free(call->args_text);
+	free(call->printed);
+	free(call->key);
 	free(call->frames);
 	json_decref(call->args_json);
 	free(call);

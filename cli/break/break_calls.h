@@ -27,6 +27,8 @@ struct break_call {
 	struct run_frame *frames; /* NULL: none */
 	size_t frame_count;
 	char *args_text; /* NULL: not wanted */
+	char *printed;	 /* of --print; NULL: none */
+	char *key;	 /* of --by EXPR; NULL: none */
 	json_t *args_json;
 	bool args_later;
 	struct break_call *older; /* in the same thread */

@@ -85,6 +85,8 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 				 .caller = call->caller,
 				 .caller_place = call->caller_place,
 				 .args = call->args_text,
+				 .printed = call->printed,
+				 .key = call->key,
 				 .args_json = call->args_json,
 				 .args_later = call->args_later };
 	char change[RUN_CALL_TEXT];

@@ -10,6 +10,7 @@
 #include "cli/break/break_go.h"
 #include "cli/break/break_output.h"
 #include "cli/break/break_pending.h"
+#include "cli/break/break_print.h"
 #include "cli/break/break_probe.h"
 #include "cli/break/break_result.h"
 #include "cli/break/break_trace.h"
@@ -39,6 +40,7 @@ struct breaking {
 	struct break_armed armed;
 	struct break_probe probe;
 	struct break_pending pending;
+	struct break_print print;
 	struct break_calls calls;
 	struct break_go go;
 	struct break_output output;
@@ -52,8 +54,10 @@ static const struct signature *signature_at(struct breaking *b, size_t index)
 {
 	struct site_signature *site = &b->signature[index];
 
-	if (!site->looked_for && (b->run.set.args || b->run.set.ret || b->run.set.condition) &&
-	    !symbols_is_32bit(b->run.symbols))
+	bool is_wanted = b->run.set.args || b->run.set.ret || b->run.set.condition ||
+			 break_print_is_wanted(&b->print);
+
+	if (!site->looked_for && is_wanted && !symbols_is_32bit(b->run.symbols))
 		signature_find(b->run.symbols, &b->sites.site[index], &site->signature);
 	site->looked_for = true;
 	return site->signature;
@@ -154,6 +158,9 @@ static int break_find_sites(struct observe *o)
 	if (!b->signature)
 		return cli_wrong(o->set.name, "out of memory");
 	status = make_condition(b);
+	for (size_t i = 0; !status && i < b->sites.count; i++)
+		status = break_print_bind(&b->print, &o->set, o->symbols, &b->sites, i,
+					  signature_at(b, i));
 	for (size_t i = 0; !status && o->set.result.count && i < b->sites.count; i++)
 		status = break_result_check(&o->set, o->symbols, signature_at(b, i),
 					    b->sites.site[i].name);
@@ -253,8 +260,11 @@ static bool any_is_go(const struct breaking *b)
 	return false;
 }
 
-static void copies_of_all(struct breaking *b, struct hit_copies *c)
+static void copies_of_all(struct breaking *b, struct hit_copies *c,
+			  struct trapline_event_opts *opts)
 {
+	bool wants_stack = false;
+
 	if (any_is_go(b))
 		break_go_copies(&b->go, b->run.symbols, c);
 	for (size_t i = 0; i < b->sites.count; i++) {
@@ -263,12 +273,15 @@ static void copies_of_all(struct breaking *b, struct hit_copies *c)
 		c->at = HIT_COPIES_CALL;
 		if (signature && b->run.set.args)
 			hit_copies_signature(c, signature);
+		break_print_needs(&b->print, i, c, &opts->texts, &wants_stack);
 		c->at = HIT_COPIES_RETURN;
 		if (signature && b->run.set.ret && !b->go.count)
 			hit_copies_signature(c, signature);
 	}
 	if (b->run.set.ret)
 		copies_of_go(b, c);
+	if (wants_stack)
+		opts->flags |= TRAPLINE_STACK_BYTES;
 }
 
 static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
@@ -285,7 +298,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	if (any_value_on_stack(b))
 		opts->flags |= TRAPLINE_STACK_BYTES;
 	copies.texts = opts->texts;
-	copies_of_all(b, &copies);
+	copies_of_all(b, &copies, opts);
 	opts->memory = copies.row;
 	opts->memory_count = copies.count;
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
@@ -403,6 +416,7 @@ static struct break_call *call_of(struct breaking *b, const struct trapline_hit 
 		hit_place(symbols_of(&b->run, hit), call->caller, true, &call->caller_place);
 	if (b->run.set.args)
 		read_args(b, hit, call, signature_at(b, call->site));
+	break_print_call(&b->print, symbols_of(&b->run, hit), hit, call);
 	return call;
 }
 
@@ -540,6 +554,7 @@ static void break_release(struct observe *o)
 
 	break_probe_release(&b->probe);
 	break_pending_release(&b->pending, &o->session);
+	break_print_free(&b->print);
 	break_output_end(&b->output);
 	break_calls_free(&b->calls);
 	break_go_free(&b->go);
@@ -626,10 +641,14 @@ int break_run(struct observe_settings *set)
 			      .run.session.arg = &b };
 	int status = break_check_options(set);
 
+	if (!status)
+		status = break_print_begin(&b.print, set);
 	b.run.session.enough = set->trace ? "the call was traced" : NULL;
 	if (targets_are_several(set))
 		b.run.session.have_ended = all_have_ended;
 	if (!status)
 		status = use_probes(&b, set);
+	if (status)
+		break_print_free(&b.print);
 	return status ? status : observe_run(&b.run, &kind, set);
 }

@@ -81,6 +81,8 @@ static const struct opt options[] = {
 	  "wait until the process has loaded a library that has LOCATION" },
 	{ "args", 'a', OPT_FLAG | CALLS, AT(args), NULL, "print the arguments" },
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
+	{ "print", 0, OPT_STRING | BREAK, AT(print), "TEXT",
+	  "print TEXT for each hit, with values in braces: 'open {path} of {conn->id}'" },
 	{ "trace", 0, OPT_FLAG | BREAK, AT(trace), NULL,
 	  "print the calls below the first call of LOCATION, as a tree, with durations" },
 	{ "depth", 0, OPT_COUNT | BREAK, AT(depth), "N",
@@ -101,8 +103,10 @@ static const struct opt options[] = {
 	  "end when a thread reaches 'LOCATION [if COND]'" },
 	{ "summary", 0, OPT_FLAG | PRINT, AT(summary), NULL,
 	  "print no hits, only the tables at the end" },
-	{ "by", 0, OPT_CHOICE | PRINT, AT(by), RUN_GROUPS_BY,
-	  "make one table of the hits at the end, by this" },
+	{ "by", 0, OPT_CHOICE | WATCH, AT(by), RUN_GROUPS_BY,
+	  "make one table of the hits, by this; includes --summary" },
+	{ "by", 0, OPT_STRING | BREAK, AT(by), RUN_GROUPS_BY "|EXPR",
+	  "make one table of the hits, by this or a variable; includes --summary" },
 	{ "top", 0, OPT_COUNT | PRINT, AT(top), "N",
 	  "print N rows of each table at the end (default: 20)" },
 	{ "stack", 's', OPT_FLAG | PRINT, AT(stack), NULL, "print the call stack of each hit" },
@@ -385,6 +389,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	set.operand_count = (size_t)(n - first);
 	set.stack |= set.frames || (syntax == &record_syntax && !set.no_stack);
 	set.stack |= needs_stack(&set);
+	/* With --last the hits are wanted too. */
+	set.summary |= set.by && !set.last;
 	set.budget = budget_of(&set);
 	set_rates(&set);
 	if (set.limit == LIMIT_NOT_GIVEN)

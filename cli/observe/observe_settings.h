@@ -40,7 +40,7 @@ struct observe_settings {
 	uint64_t last;	       /* hits that are printed at the end; 0: each at once */
 	const char *until_hit; /* a location in the code; NULL: none */
 	int summary;
-	const char *by; /* a word of RUN_GROUPS_BY; NULL: none */
+	const char *by; /* a word of RUN_GROUPS_BY, of break an expression too; NULL: none */
 	uint64_t top;	/* rows of a table; 0: the default */
 	int debuginfod;
 	const char *output;
@@ -62,6 +62,7 @@ struct observe_settings {
 	int ret;
 	int inlined;
 	int pending;
+	const char *print; /* the text of a hit, with values in braces; NULL: the usual line */
 	int trace;
 	uint64_t depth;		    /* of --trace; 0: no limit */
 	const char *mechanism;	    /* NULL: chosen here */

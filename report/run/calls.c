@@ -71,12 +71,13 @@ void run_duration_text(uint64_t ns, char *buf, size_t n)
 void run_call_text(const struct run_calls *calls, const struct run_call *call, char *buf, size_t n)
 {
 	const struct run_site *site = &calls->site[call->site];
-	size_t used = (size_t)snprintf(buf, n, "%.200s", site->name);
+	size_t used = call->printed ? (size_t)snprintf(buf, n, "%.2000s", call->printed) :
+				      (size_t)snprintf(buf, n, "%.200s", site->name);
 	char took[32];
 
-	if (site->kind == RUN_SITE_INLINED && used < n)
+	if (!call->printed && site->kind == RUN_SITE_INLINED && used < n)
 		used += (size_t)snprintf(buf + used, n - used, " [inlined]");
-	if (call->args && used < n)
+	if (!call->printed && call->args && used < n)
 		used += (size_t)snprintf(buf + used, n - used, "(%s)", call->args);
 	if (used + 64 >= n)
 		return;

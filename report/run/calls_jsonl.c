@@ -53,6 +53,8 @@ void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit
 	json_object_set_new(j, "inlined", json_boolean(site->kind == RUN_SITE_INLINED));
 	json_object_set_new(j, "caller", json_origin(calls, call));
 	json_object_set_new(j, "args", json_or_null(call->args_json));
+	if (call->printed)
+		json_object_set_new(j, "printed", run_json_text(call->printed));
 	if (call->args_later)
 		json_object_set_new(j, "args_when", json_string("later"));
 	json_object_set_new(j, "ret", json_or_null(call->has_result ? call->result_json : NULL));

@@ -11,7 +11,7 @@
 #define HISTOGRAMS_MAX 5
 #define BAR_WIDTH 40
 
-/* Hits by something, most first. */
+/* Hits by something, most first; functions by the time that their calls took in all. */
 struct table {
 	struct tally_sum *sum;
 	size_t count;
@@ -28,18 +28,29 @@ static struct table table_make(const struct tally *t, bool by_thread)
 	return table;
 }
 
+static int most_time_first(const void *a, const void *b, void *calls)
+{
+	const struct run_calls *c = calls;
+	uint64_t x = c->sums[((const struct tally_sum *)a)->ip].total_ns;
+	uint64_t y = c->sums[((const struct tally_sum *)b)->ip].total_ns;
+
+	return x != y ? (x < y ? 1 : -1) : 0;
+}
+
 static void text_durations(FILE *f, const struct run_site_sums *b)
 {
+	char total[32];
 	char mean[32];
 	char most[32];
 
 	if (!b->returns) {
-		fprintf(f, "%10s %10s  ", "-", "-");
+		fprintf(f, "%10s %10s %10s  ", "-", "-", "-");
 		return;
 	}
+	run_duration_text(b->total_ns, total, sizeof(total));
 	run_duration_text(b->total_ns / b->returns, mean, sizeof(mean));
 	run_duration_text(b->max_ns, most, sizeof(most));
-	fprintf(f, "%10s %10s  ", mean, most);
+	fprintf(f, "%10s %10s %10s  ", total, mean, most);
 }
 
 static void text_functions(const struct run_text *o, const struct run_calls *calls,
@@ -50,7 +61,7 @@ static void text_functions(const struct run_text *o, const struct run_calls *cal
 
 	fprintf(f, "\n%10s %6s %8s  ", "hits", "share", "threads");
 	if (calls->with_results)
-		fprintf(f, "%10s %10s  ", "mean", "longest");
+		fprintf(f, "%10s %10s %10s  ", "total", "mean", "longest");
 	fputs("function\n", f);
 	for (size_t i = 0; i < t->count && i < rows; i++) {
 		const struct tally_sum *sum = &t->sum[i];
@@ -231,10 +242,14 @@ void run_text_calls_end(struct run_text *o, const struct run_calls *calls,
 	struct table threads = table_make(&calls->functions, true);
 	struct table processes = table_make(&calls->processes, true);
 	uint64_t total = functions.total;
+	struct run_calls sums = *calls;
 	struct run_lines lines;
 	struct run_text rest;
 	FILE *f = o->f;
 
+	if (calls->with_results && functions.count)
+		qsort_r(functions.sum, functions.count, sizeof(*functions.sum), most_time_first,
+			&sums);
 	run_text_headline(o, total, end);
 	if (end->groups) {
 		run_groups_text(o, end->groups);
@@ -296,14 +311,18 @@ void run_text_call(struct run_text *o, const struct run_info *info, const struct
 	snprintf(thread + used, sizeof(thread) - used, "%s/%d", hit->thread[0] ? hit->thread : "?",
 		 hit->tid);
 	run_call_text(calls, hit->call, text, sizeof(text));
-	origin_text(calls, hit, origin, sizeof(origin));
+	origin[0] = 0;
+	if (!hit->call->printed)
+		origin_text(calls, hit, origin, sizeof(origin));
 	clean_text(thread);
 	clean_text(text);
 	run_text_time(o, hit->time_ns + info->clock_offset_ns);
-	fprintf(o->f, "  %-*s  %s%-*s%s  %s%s\n",
+	/* What follows a text of the user's is not aligned. */
+	int width = hit->call->printed ? 0 : run_text_widen(&o->value_width, text, 60);
+	fprintf(o->f, "  %-*s  %s%-*s%s%s%s%s\n",
 		run_text_widen(&o->thread_width, thread, hit->process ? 40 : 24), thread,
-		o->has_color ? "\033[1m" : "", run_text_widen(&o->value_width, text, 60), text,
-		o->has_color ? "\033[0m" : "", origin,
+		o->has_color ? "\033[1m" : "", width, text, o->has_color ? "\033[0m" : "",
+		hit->call->printed ? "" : "  ", origin,
 		hit->call->args_later ? "  (memory read later)" : "");
 	run_text_frames(o->f, hit->frames, run_frames_shown(hit->frame_count, o->frames_max));
 }

@@ -22,7 +22,20 @@ struct group {
 	uint64_t returns;
 	uint64_t total_ns;
 	uint64_t max_ns;
+	uint64_t first_ns; /* Unix time */
+	uint64_t last_ns;
 };
+
+bool run_groups_is_word(const char *by)
+{
+	return !strcmp(by, "caller") || !strcmp(by, "thread") || !strcmp(by, "stack") ||
+	       !strcmp(by, "value");
+}
+
+static bool is_by_stack(const struct run_groups *g)
+{
+	return !strcmp(g->by, "stack");
+}
 
 static int group_compare(const void *a, const void *b)
 {
@@ -148,6 +161,10 @@ static void count_number(struct run_groups *g, double value)
 static void make_key(const struct run_groups *g, const struct run_calls *calls,
 		     const struct run_hit *hit, char *key, size_t n)
 {
+	if (hit->call && hit->call->key) {
+		snprintf(key, n, "%s", hit->call->key);
+		return;
+	}
 	switch (g->by[0]) {
 	case 'c':
 		caller_key(calls, hit, key, n);
@@ -169,15 +186,17 @@ void run_groups_add(struct run_groups *g, const struct run_calls *calls, const s
 	double number;
 
 	make_key(g, calls, hit, key, sizeof(key));
-	if (g->by[0] != 's')
+	if (!is_by_stack(g))
 		clean_text(key);
 	g->hits++;
-	if (g->by[0] == 'v' && value_number(key, &number))
+	bool is_value = !strcmp(g->by, "value") || (hit->call && hit->call->key);
+	if (is_value && value_number(key, &number))
 		count_number(g, number);
 	struct group *group = group_get(g, key);
 	if (!group)
 		return;
-	group->hits++;
+	group->first_ns = group->hits++ ? group->first_ns : hit->unix_ns;
+	group->last_ns = hit->unix_ns;
 	if (!hit->call || !hit->call->has_result)
 		return;
 	g->has_durations = true;
@@ -200,17 +219,19 @@ static void list_visit(const void *node, VISIT which, void *arg)
 		list->group[list->n++] = *(struct group *const *)node;
 }
 
+/* By the time that they took in all, where that is known. */
 static int most_first(const void *a, const void *b)
 {
 	const struct group *x = *(struct group *const *)a;
 	const struct group *y = *(struct group *const *)b;
 
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
 	if (x->hits != y->hits)
 		return x->hits < y->hits ? 1 : -1;
 	return strcmp(x->key, y->key);
 }
 
-/* Most hits first. */
 static struct group_list list_make(const struct run_groups *g)
 {
 	struct group_list list = { .group = calloc(g->count + 1, sizeof(struct group *)) };
@@ -224,18 +245,20 @@ static struct group_list list_make(const struct run_groups *g)
 
 static void row_text(FILE *f, const struct run_groups *g, const struct group *row)
 {
+	char total[32] = "-";
 	char mean[32] = "-";
 	char most[32] = "-";
 
 	fprintf(f, "%10" PRIu64 " %5.1f%%", row->hits, 100.0 * (double)row->hits / (double)g->hits);
 	if (row->returns) {
+		run_duration_text(row->total_ns, total, sizeof(total));
 		run_duration_text(row->total_ns / row->returns, mean, sizeof(mean));
 		run_duration_text(row->max_ns, most, sizeof(most));
 	}
 	if (g->has_durations)
-		fprintf(f, "  %10s %10s", mean, most);
+		fprintf(f, "  %10s %10s %10s", total, mean, most);
 	/* A stack has lines of its own. */
-	fprintf(f, g->by[0] == 's' ? "\n%s" : "  %s\n", row->key);
+	fprintf(f, is_by_stack(g) ? "\n%s" : "  %s\n", row->key);
 }
 
 struct bucket {
@@ -290,7 +313,7 @@ void run_groups_text(struct run_text *o, const struct run_groups *g)
 	if (list.group && list.n) {
 		fprintf(o->f, "\n%10s %6s  ", "hits", "share");
 		if (g->has_durations)
-			fprintf(o->f, "%10s %10s  ", "mean", "longest");
+			fprintf(o->f, "%10s %10s %10s  ", "total", "mean", "longest");
 		fprintf(o->f, "%s\n", g->by);
 	}
 	for (size_t i = 0; list.group && i < list.n && i < rows; i++)
@@ -309,6 +332,8 @@ static json_t *row_json(const struct group *row)
 
 	json_object_set_new(j, "key", run_json_text(row->key));
 	json_object_set_new(j, "hits", json_integer((json_int_t)row->hits));
+	json_object_set_new(j, "first_unix_ns", json_integer((json_int_t)row->first_ns));
+	json_object_set_new(j, "last_unix_ns", json_integer((json_int_t)row->last_ns));
 	if (row->returns) {
 		json_object_set_new(j, "returns", json_integer((json_int_t)row->returns));
 		json_object_set_new(j, "total_ns", json_integer((json_int_t)row->total_ns));

@@ -10,9 +10,13 @@
 #include "report/run/run_call.h"
 
 #define RUN_GROUPS_BY "caller|thread|stack|value"
+#define RUN_GROUPS_WORDS "caller, thread, stack or value"
+
+/* One of these words. What is not, is an expression: run_call.key has its value. */
+bool run_groups_is_word(const char *by);
 
 struct run_groups {
-	const char *by;	   /* a word of RUN_GROUPS_BY */
+	const char *by;	   /* a word of RUN_GROUPS_BY, or an expression */
 	size_t frames_max; /* of each stack; 0: all */
 	void *groups;	   /* tsearch() tree */
 	size_t count;

@@ -34,7 +34,9 @@ struct run_call {
 	size_t site;	 /* index in struct run_calls */
 	uint64_t caller; /* 0: not known */
 	struct place caller_place;
-	const char *args; /* NULL: not wanted */
+	const char *args;    /* NULL: not wanted */
+	const char *printed; /* instead of the function, the arguments and the caller; NULL: not */
+	const char *key;     /* that hits are grouped by; NULL: none */
 	json_t *args_json;
 	bool args_later; /* memory of the process was read after the hit */
 	bool has_result; /* of its return: else it has not returned, or returns are not wanted */

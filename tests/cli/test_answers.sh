@@ -115,6 +115,23 @@ watch -p "$calls" lookup --last 5 --until-hit 'lookup if arg2 == 77' --for 1
 [ $? = 0 ] && grep -q '^[0-9]* hits in 1\.' "$tmp/out" && ! grep -q 'until-hit' "$tmp/out"
 ok "until_hit_obeys_its_condition" $?
 
+watch -p "$calls" lookup --print 'n={n} key={key} of {t->name} \{x\} {thread}' --limit 40
+[ $? = 0 ] && [ "$(grep -c '^[0-9:.]*  *[a-z]*/[0-9]*  *n=[0-9] key=0x[0-9a-f]* "[a-z0-9]*" of 0x[0-9a-f]* "things" {x} [a-z]*$' "$tmp/out")" = 40 ] &&
+	! grep -q 'n=5 key=0x[0-9a-f]* "worker"' "$tmp/out" && grep -q 'n=5 key=0x[0-9a-f]* "zebra"' "$tmp/out"
+ok "a_text_has_the_values_of_its_hit" $?
+watch -p "$calls" lookup --print '{n}' --ret --json --limit 20
+[ $? = 0 ] && jq -es 'map(select(.type == "hit")) | length == 20 and all(.printed | IN("1", "2", "5"))' "$tmp/out" >/dev/null
+ok "json_has_the_text" $?
+watch -p "$calls" lookup --by n --ret --limit 60
+[ $? = 0 ] && grep -q '^ *hits  share *total *mean *longest  n$' "$tmp/out" && grep -Eq '^ +[0-9]+ .* 5$' "$tmp/out" &&
+	! grep -q 'lookup(' "$tmp/out" && ! grep -q '  from$' "$tmp/out"
+ok "hits_are_counted_by_a_value_and_not_printed" $?
+watch -p "$calls" lookup --by 't->size' --json --limit 30
+[ $? = 0 ] && summary '.groups.by == "t->size" and (.groups.rows | length == 1 and .[0].hits == 30 and .[0].last_unix_ns >= .[0].first_unix_ns)' &&
+	[ "$(wc -l <"$tmp/out")" = 1 ]
+ok "a_member_is_a_key_and_json_has_the_table" $?
+wrong "an_unknown_name_is_no_key" "invalid --by in lookup: cannot print {nosuch}" -p "$calls" lookup --by nosuch
+wrong "an_open_brace_is_refused" "invalid --print '{n': expected a name between { and }" -p "$calls" lookup --print '{n'
 wrong "last_and_summary_exclude_each_other" "--last cannot be combined with --summary" -p "$calls" lookup --last 3 --summary
 wrong "a_place_that_is_not_there_is_refused" "no function is named 'nosuch'" -p "$calls" lookup --until-hit nosuch
 wrong "last_has_a_limit" "invalid --last: expected at most 1000000" -p "$calls" lookup --last 1000001
