@@ -38,9 +38,8 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 		if (err)
 			return status ? status :
 					cli_wrong(set->name, "%s%s", why,
-						  err == -ENOENT && !strstr(why, "did you mean") ?
-							  "; --pending waits for a library that "
-							  "has it" :
+						  strstr(why, "when the library is loaded") ?
+							  ", or let --pending wait for it" :
 							  "");
 		if (sites->elsewhere[0])
 			cli_note(set->name,

@@ -68,7 +68,7 @@ wrong "a_static_program_is_refused" "cannot wait for 'plugin_func': .* is linked
 	--pending plugin_func -- "$victims/calls_static" 1
 wrong "probes_are_refused" '--pending cannot be combined with --mechanism probe' \
 	--pending plugin_func --mechanism probe -- "$victims/plugin_host" "$plugin" 1 1
-wrong "without_the_option_it_is_an_error_that_names_it" '--pending waits for a library that has it$' \
+wrong "without_the_option_it_is_an_error_that_names_it" 'try again when the library is loaded, or let --pending wait for it$' \
 	plugin.so:plugin_func -- "$victims/plugin_host" "$plugin" 1 1
 
 if [ -e /lib/ld-musl-x86_64.so.1 ] && command -v musl-gcc >/dev/null; then
