@@ -80,6 +80,9 @@ static const char *reason_against(const struct observe_settings *set)
 		return "--follow";
 	if (set->pending)
 		return "--pending";
+	/* Its location is a uprobe, whose records this command does not read beside probes. */
+	if (set->until_hit)
+		return "--until-hit";
 	/* A uprobe stops the thread at once, where BPF is permitted. */
 	if (set->then && !geteuid())
 		return "--then";

@@ -111,6 +111,10 @@ watch -p "$calls" lookup --if 'thread == "calls"' --last 100 --until-hit greetin
 [ $? = 0 ] && summary '.ended == "the location of --until-hit was reached"' && hits 'length >= 1 and length <= 4'
 ok "until_hit_ends_the_run" $?
 
+watch lookup --until-hit 'depth if arg0 == 0' --last 2 -- "$victims/calls" 1000 1000
+[ $? = 0 ] && grep -q 'the location of --until-hit was reached' "$tmp/out" && grep -q 'not by probes: --until-hit' "$tmp/err"
+ok "until_hit_ends_the_run_of_a_command" $?
+
 watch -p "$calls" lookup --last 5 --until-hit 'lookup if arg2 == 77' --for 1
 [ $? = 0 ] && grep -q '^[0-9]* hits in 1\.' "$tmp/out" && ! grep -q 'until-hit' "$tmp/out"
 ok "until_hit_obeys_its_condition" $?
