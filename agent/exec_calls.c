@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/guard/guard_next.h"
+#include "guest/exec_begins.h"
 #include "guest/signals.h"
 
 GUARD(int, execve, (const char *path, char *const argv[], char *const envp[]))
@@ -21,6 +22,7 @@ GUARD(int, execve, (const char *path, char *const argv[], char *const envp[]))
 	struct signals_exec before;
 
 	NEXT(execve);
+	EXEC_BEGINS("execve", next_execve, argv, envp, 1);
 	signals_before_exec(&before);
 	int result = next_execve(path, argv, envp);
 	signals_after_exec(&before);
@@ -32,6 +34,7 @@ GUARD(int, execveat, (int fd, const char *path, char *const argv[], char *const 
 	struct signals_exec before;
 
 	NEXT(execveat);
+	EXEC_BEGINS("execveat", next_execveat, argv, envp, 1);
 	signals_before_exec(&before);
 	int result = next_execveat(fd, path, argv, envp, flags);
 	signals_after_exec(&before);
@@ -43,6 +46,7 @@ GUARD(int, fexecve, (int fd, char *const argv[], char *const envp[]))
 	struct signals_exec before;
 
 	NEXT(fexecve);
+	EXEC_BEGINS("fexecve", next_fexecve, argv, envp, 1);
 	signals_before_exec(&before);
 	int result = next_fexecve(fd, argv, envp);
 	signals_after_exec(&before);
@@ -56,6 +60,7 @@ GUARD(int, execvpe, (const char *file, char *const argv[], char *const envp[]))
 	struct signals_exec before;
 
 	NEXT(execvpe);
+	EXEC_BEGINS("execvpe", next_execvpe, NULL, envp, 1);
 	signals_before_exec(&before);
 	int result = next_execvpe(file, argv, envp);
 	signals_after_exec(&before);
@@ -127,6 +132,7 @@ GUARD(int, posix_spawn,
 	struct signals_exec before;
 
 	NEXT(posix_spawn);
+	EXEC_BEGINS("posix_spawn", next_posix_spawn, NULL, envp, 0);
 	signals_before_spawn(&before);
 	int result = next_posix_spawn(pid, path, files, attributes, argv, envp);
 	signals_after_exec(&before);
@@ -140,6 +146,7 @@ GUARD(int, posix_spawnp,
 	struct signals_exec before;
 
 	NEXT(posix_spawnp);
+	EXEC_BEGINS("posix_spawnp", next_posix_spawnp, NULL, envp, 0);
 	signals_before_spawn(&before);
 	int result = next_posix_spawnp(pid, file, files, attributes, argv, envp);
 	signals_after_exec(&before);
@@ -151,6 +158,7 @@ GUARD(int, system, (const char *command))
 	struct signals_exec before;
 
 	NEXT(system);
+	EXEC_BEGINS("system", next_system, NULL, environ, 0);
 	signals_before_spawn(&before);
 	int result = next_system(command);
 	signals_after_exec(&before);
@@ -162,6 +170,7 @@ GUARD(FILE *, popen, (const char *command, const char *mode))
 	struct signals_exec before;
 
 	NEXT(popen);
+	EXEC_BEGINS("popen", next_popen, NULL, environ, 0);
 	signals_before_spawn(&before);
 	FILE *result = next_popen(command, mode);
 	signals_after_exec(&before);

@@ -39,6 +39,16 @@ void flow_stack_of(const ucontext_t *context, struct flow_stack *out)
 	flow_locate_stack(out);
 }
 
+void flow_stack_behind(const struct flow_moment *m, struct flow_stack *out)
+{
+	out->tid = (int32_t)sys_gettid();
+	out->frames[0] = m->pc;
+	out->count = 1 + stack_unwind(m->back, out->frames + 1, FLOW_FRAMES - 1);
+	if (out->count > 2 && !out->frames[out->count - 1])
+		out->count--;
+	flow_locate_stack(out);
+}
+
 void flow_record_pending(struct flow_thread *t)
 {
 	for (uint32_t i = 0; i < t->sources_pending; i++) {

@@ -9,5 +9,7 @@
 int flow_is_called_by_libc(const ucontext_t *context);
 /* The stack of a signal handler. */
 void flow_stack_of(const ucontext_t *context, struct flow_stack *out);
+/* That of a function which Trapline is before. */
+void flow_stack_behind(const struct flow_moment *m, struct flow_stack *out);
 
 #endif

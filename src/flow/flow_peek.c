@@ -9,7 +9,7 @@
 
 size_t flow_peek(const struct flow_moment *m, void *to, uint64_t from, size_t n)
 {
-	if (!m->context && !m->has_ended)
+	if (!m->context && !m->has_ended && !m->back)
 		return window_read(to, from, n);
 	const ssize_t got = sys_read_memory(sys_getpid(), from, to, n);
 	return got > 0 ? (size_t)got : 0;

@@ -22,12 +22,12 @@ static uint64_t hashes[FLOW_RECORDS];
 
 static uint64_t identity(const struct flow_moment *m, const struct flow_wish *w)
 {
-	uint64_t back = 0;
+	uint64_t back = m->back;
 	uint64_t h = hash_step(1 + (uint64_t)w->kind, (uint64_t)w->grade);
 
 	if (w->kind == FLOW_RESIDUE)
 		h = hash_step(h, w->address);
-	else
+	else if (!back)
 		flow_peek(m, &back, m->regs[INSN_RSP], sizeof(back));
 	h = hash_step(hash_step(h, back), w->source);
 	return hash_step(hash_step(h, w->step), (uint64_t)(uintptr_t)w->name) | 1;
@@ -60,12 +60,17 @@ static void remember(uint64_t h, uint32_t number)
 	}
 }
 
+static int is_native(const struct flow_moment *m)
+{
+	return m->context || m->back;
+}
+
 static void fill(struct flow_record *r, const struct flow_moment *m, const struct flow_wish *w)
 {
 	r->kind = (uint8_t)w->kind;
 	r->grade = (uint8_t)w->grade;
 	r->memory = (uint8_t)w->memory;
-	r->was_native = m->context != NULL;
+	r->was_native = (uint8_t)is_native(m);
 	r->pid = sys_getpid();
 	r->fd = w->fd;
 	r->source = w->source;
@@ -103,7 +108,7 @@ void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish)
 		atomic_set(&flow_region->run.stop, 1u);
 		return;
 	}
-	const int has_room = m->context || wish->kind == FLOW_RESIDUE ||
+	const int has_room = is_native(m) || wish->kind == FLOW_RESIDUE ||
 			     m->thread->records_pending < FLOW_PENDING;
 	const uint32_t number = has_room ? take_number() : FLOW_RECORDS;
 	if (number >= FLOW_RECORDS) {
@@ -113,8 +118,11 @@ void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish)
 	struct flow_record *r = &flow_region->records[number];
 	fill(r, m, wish);
 	remember(h, number);
-	if (m->context) {
-		flow_stack_of(m->context, &r->stack);
+	if (is_native(m)) {
+		if (m->back)
+			flow_stack_behind(m, &r->stack);
+		else
+			flow_stack_of(m->context, &r->stack);
 		atomic_set(&r->ready, 1u);
 	} else if (wish->kind == FLOW_RESIDUE) {
 		atomic_set(&r->ready, 1u);

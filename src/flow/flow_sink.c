@@ -18,13 +18,15 @@
 #include "flow/flow_source.h"
 #include "flow/flow_state.h"
 #include "flow/flow_text.h"
+#include "guest/exec_begins.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #define BYTES_MAX (1u << 20)
 #define STRING_MAX 131072u
-#define STRINGS_MAX 64u
+#define LIST_MAX 64u
+#define STRINGS_MAX 1024u
 #define GROUPS 8u
 
 /* Bytes of one source and one grade. */
@@ -159,12 +161,15 @@ static void gather_string(const struct flow_moment *m, struct gathered *g, uint6
 static void gather_strings(const struct flow_moment *m, struct gathered *g, uint64_t at)
 {
 	uint64_t string = 1;
+	unsigned int i = 0;
 
-	for (unsigned int i = 0; at && string && i < STRINGS_MAX; i++) {
+	for (; at && string && i < STRINGS_MAX; i++) {
 		string = 0;
 		flow_peek(m, &string, at + 8 * i, sizeof(string));
 		gather_string(m, g, string);
 	}
+	if (i == STRINGS_MAX && string)
+		flow_count(FLOW_LOST_LONG, 1);
 }
 
 static void gather_vector(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
@@ -200,7 +205,7 @@ static void gather_value(const struct flow_moment *m, struct gathered *g, unsign
 
 static void gather_list(const struct flow_moment *m, struct gathered *g, unsigned int argument)
 {
-	for (unsigned int i = argument; i < STRINGS_MAX; i++) {
+	for (unsigned int i = argument; i < LIST_MAX; i++) {
 		const uint64_t string = flow_argument(m, i);
 
 		if (!string)
@@ -267,6 +272,28 @@ static int is_within_another(const struct flow_moment *m, const struct flow_site
 	return back - flow_libc_start < flow_libc_end - flow_libc_start;
 }
 
+static void report(const struct flow_moment *m, const struct gathered *g, const char *name, int fd)
+{
+	for (uint32_t i = 0; i < g->count; i++) {
+		const struct group *group = &g->group[i];
+		const int is_copy = group->grade == FLOW_GRADE_A ||
+				    group->grade == FLOW_GRADE_FOUND;
+		const struct flow_wish wish = {
+			.kind = is_copy ? FLOW_COPY : FLOW_COMPUTED,
+			.grade = group->grade,
+			.source = group->source,
+			.step = group->step,
+			.fd = fd,
+			.bytes = group->bytes,
+			.offset = group->offset,
+			.address = group->address,
+			.name = name,
+		};
+
+		flow_record_flow(m, &wish);
+	}
+}
+
 uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 {
 	struct gathered g = { .count = 0 };
@@ -276,23 +303,25 @@ uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 		return g.total;
 	m->thread->sink_sp = m->regs[INSN_RSP];
 	m->thread->sink_site = site;
-	for (uint32_t i = 0; i < g.count; i++) {
-		const struct group *group = &g.group[i];
-		const struct flow_wish wish = {
-			.kind = group->grade == FLOW_GRADE_A || group->grade == FLOW_GRADE_FOUND ?
-					FLOW_COPY :
-					FLOW_COMPUTED,
-			.grade = group->grade,
-			.source = group->source,
-			.step = group->step,
-			.fd = site->has_fd ? (int)flow_argument(m, 0) : -1,
-			.bytes = group->bytes,
-			.offset = group->offset,
-			.address = group->address,
-			.name = site->name,
-		};
-
-		flow_record_flow(m, &wish);
-	}
+	report(m, &g, site->name, site->has_fd ? (int)flow_argument(m, 0) : -1);
 	return g.total;
+}
+
+uint64_t flow_sink_program(const struct flow_moment *m, const struct exec_call *call,
+			   int with_arguments)
+{
+	struct gathered arguments = { .count = 0 };
+	struct gathered environment = { .count = 0 };
+	char name[FLOW_NAME] = "environment of ";
+	size_t n = 0;
+
+	while (name[n])
+		n++;
+	flow_copy_name(name + n, call->name, sizeof(name) - n);
+	if (with_arguments && call->argv)
+		gather_strings(m, &arguments, (uint64_t)(uintptr_t)call->argv);
+	gather_strings(m, &environment, (uint64_t)(uintptr_t)call->envp);
+	report(m, &arguments, call->name, -1);
+	report(m, &environment, name, -1);
+	return arguments.total + environment.total;
 }

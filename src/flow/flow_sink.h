@@ -8,4 +8,9 @@
 /* How many followed bytes it got. */
 uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site);
 
+struct exec_call;
+/* The same of what a program gets that is started now. */
+uint64_t flow_sink_program(const struct flow_moment *m, const struct exec_call *call,
+			   int with_arguments);
+
 #endif

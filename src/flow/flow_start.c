@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_budget.h"
+#include "flow/flow_exec.h"
 #include "flow/flow_jumps.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_residue.h"
@@ -105,6 +106,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	if (!err)
 		err = flow_jumps_start(may_trap, why, n);
 	if (!err) {
+		flow_exec_start();
 		pthread_atfork(NULL, NULL, flow_forked);
 		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);
@@ -143,6 +145,7 @@ void flow_end(void)
 {
 	if (!flow_region || atomic_swap(&flow_has_ended, 1u))
 		return;
+	flow_exec_end();
 	flow_watch_end();
 	flow_residue();
 	flow_count(FLOW_CPU_NS, clock_ns(CLOCK_PROCESS_CPUTIME_ID));

@@ -29,6 +29,7 @@
  *	a sink		flow_sink.c	what it gets
  *			flow_text.c	texts that are searched there
  *			flow_glance.c	most calls have nothing
+ *			flow_exec.c	what a program gets
  *			flow_residue.c	what is there at the end
  *	the report	flow_record.c	what was found becomes a record
  *			flow_locate.c	addresses become locations
@@ -248,6 +249,8 @@ struct flow_moment {
 	uint64_t pc;
 	const ucontext_t *context; /* NULL: in a window */
 	int has_ended;		   /* the window has, just now */
+	/* Where a function returns to that Trapline is before, and its own is about to begin. */
+	uint64_t back;
 };
 
 /* ---- flow_sites.c ---- */

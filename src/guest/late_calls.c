@@ -14,6 +14,7 @@
 #include "code/poke/change.h"
 #include "code/poke/text_mem.h"
 #include "core/code_start.h"
+#include "guest/exec_begins.h"
 #include "guest/late_jump.h"
 #include "guest/late_trap.h"
 #include "guest/signals.h"
@@ -64,6 +65,7 @@ static int late_exec(const char *path, char *const argv[], char *const envp[])
 		(int (*)(const char *, char *const[], char *const[]))jumps[EXEC].original;
 	struct signals_exec before;
 
+	EXEC_BEGINS("execve", jumps[EXEC].address, argv, envp, 1);
 	signals_before_exec(&before);
 	const int result = next(path, argv, envp);
 	signals_after_exec(&before);
@@ -77,6 +79,7 @@ static int late_exec_at(int fd, const char *path, char *const argv[], char *cons
 			.original;
 	struct signals_exec before;
 
+	EXEC_BEGINS("execveat", jumps[EXEC_AT].address, argv, envp, 1);
 	signals_before_exec(&before);
 	const int result = next(fd, path, argv, envp, flags);
 	signals_after_exec(&before);
@@ -89,6 +92,7 @@ static int late_exec_by_descriptor(int fd, char *const argv[], char *const envp[
 		(int (*)(int, char *const[], char *const[]))jumps[EXEC_BY_DESCRIPTOR].original;
 	struct signals_exec before;
 
+	EXEC_BEGINS("fexecve", jumps[EXEC_BY_DESCRIPTOR].address, argv, envp, 1);
 	signals_before_exec(&before);
 	const int result = next(fd, argv, envp);
 	signals_after_exec(&before);

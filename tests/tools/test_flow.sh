@@ -36,6 +36,15 @@ flow -- "$victim" path && holds "$sinks | length == 1 and (.[0] | .to.name == \"
 ok 'a path is told once, with the function that copied it' $?
 flow -- "$victim" program && holds "$sinks | length == 1 and (.[0] | .to.name == \"execlp\" and .bytes == 24)"
 ok 'an argument of a program' $?
+flow -- "$victim" exported && holds "$sinks | length == 1 and (.[0] | .to.name == \"environment of execve\" and .bytes == 24 and
+	.to.function == \"become_true\" and .to.via == \"execve\" and any(.steps[]; .function == \"exported\"))"
+ok 'the environment of a program' $?
+flow -- "$victim" not-exported && holds "$sinks == []"
+ok 'but not one that the program does not get' $?
+flow -- "$victim" spawned && holds "$sinks | length == 1 and (.[0] | .to.name == \"environment of posix_spawn\" and .bytes == 24)" &&
+	flow -- "$victim" forked && holds "$sinks | length == 2 and (map(.to.name) | sort == [\"environment of execve\", \"execve\"]) and
+	all(.[]; .bytes == 24 and .to.function == \"forked\")"
+ok 'of one that is started, also by vfork' $?
 flow -- "$victim" computed && holds "$sinks | length == 1 and (.[0] | .kind == \"computed\" and .grade == \"B\" and
 	.to.name == \"write\" and .to.fd == 2 and .bytes == 4 and .steps[-1].function == \"compute\")"
 ok 'what is computed from it has grade B' $?

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,67 @@ static void run_program(void)
 {
 	take_text();
 	execlp("true", "true", text, NULL);
+}
+
+/* Natively: no window lasts so long. */
+static void become_true(char *const envp[])
+{
+	char *argv[] = { "true", "nothing", NULL };
+
+	for (volatile int i = 0; i < 1500000; i++)
+		;
+	execve("/bin/true", argv, envp);
+	exit(8);
+}
+
+static void exported(void)
+{
+	/* The loader looks the function up for longer than a window waits. */
+	setenv("KEPT", "nothing", 1);
+	take_text();
+	setenv("KEPT", text, 1);
+	become_true(environ);
+}
+
+static void not_exported(void)
+{
+	char *envp[] = { "KEPT=nothing", NULL };
+
+	setenv("KEPT", "nothing", 1);
+	take_text();
+	setenv("KEPT", text, 1);
+	become_true(envp);
+}
+
+static void spawned(void)
+{
+	char *argv[] = { "true", "nothing", NULL };
+	char line[64] = "KEPT=";
+	char *envp[] = { line, NULL };
+	pid_t pid;
+
+	take_text();
+	strcat(line, text);
+	if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, envp))
+		exit(8);
+	waitpid(pid, NULL, 0);
+}
+
+/* As Python starts programs. */
+static void forked(void)
+{
+	char *argv[] = { "true", text, NULL };
+	char line[64] = "KEPT=";
+	char *envp[] = { line, NULL };
+
+	take_text();
+	strcat(line, text);
+	pid_t pid = vfork();
+	if (!pid) {
+		execve("/bin/true", argv, envp);
+		_exit(8);
+	}
+	waitpid(pid, NULL, 0);
 }
 
 static void residue(void)
@@ -414,6 +476,10 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{ "path", path },
 		{ "program", run_program },
+		{ "exported", exported },
+		{ "not-exported", not_exported },
+		{ "spawned", spawned },
+		{ "forked", forked },
 		{ "residue", residue },
 		{ "computed", computed },
 		{ "table", table },
