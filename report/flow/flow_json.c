@@ -127,7 +127,9 @@ json_t *flow_summary_object(struct flow_report *r)
 				    run_json_count(totals.counters[i]));
 	json_object_set_new(j, "type", json_string("summary"));
 	json_object_set_new(j, "flows", run_json_count(totals.flows));
-	json_object_set_new(j, "residues", run_json_count(totals.residues));
+	json_object_set_new(j, "residues",
+			    flow_is_unsearched(&totals) ? json_null() :
+							  run_json_count(totals.residues));
 	json_object_set_new(j, "suppressed", run_json_count(totals.suppressed));
 	json_object_set_new(j, "baselined", run_json_count(totals.baselined));
 	json_object_set_new(j, "sources", run_json_count(totals.sources));

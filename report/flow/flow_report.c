@@ -65,6 +65,8 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_TOUCHED] = "touched",
 	[FLOW_LATE] = "late",
 	[FLOW_PROCESSES] = "processes",
+	[FLOW_FOLLOWED] = "followed",
+	[FLOW_SEARCHED] = "searched",
 	[FLOW_LEFT_OUT] = "left_out",
 	[FLOW_REFUSED] = "refused",
 };

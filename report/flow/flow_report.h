@@ -46,6 +46,12 @@ struct flow_totals {
 	uint64_t unfinished; /* records that a process began and did not finish */
 };
 
+/* Bytes were followed, and no process was searched for what it left. */
+static inline bool flow_is_unsearched(const struct flow_totals *t)
+{
+	return t->counters[FLOW_FOLLOWED] && !t->counters[FLOW_SEARCHED] && !t->residues;
+}
+
 struct flow_report;
 struct kept_files;
 

@@ -289,14 +289,27 @@ static void print_watched(const uint64_t *c, FILE *f)
 	if (!c[FLOW_WINDOWS])
 		return;
 	if (!c[FLOW_REGISTERS])
-		fprintf(f,
-			"  no debug register was free: copies were not watched between windows\n");
+		fprintf(f, "  no debug register was free, or none fires: copies were not watched "
+			   "between windows\n");
 	else if (c[FLOW_KEPT])
 		fprintf(f,
 			"  %" PRIu64 "%% of the copies were watched between windows; threads "
 			"touched them %" PRIu64 " time%s\n",
 			c[FLOW_KEPT_WATCHED] * 100 / c[FLOW_KEPT], c[FLOW_TOUCHED],
 			plural(c[FLOW_TOUCHED]));
+}
+
+/* A signal leaves no time to look; children of a process that runs have no thread for it. */
+static void print_unsearched(const uint64_t *c, FILE *f)
+{
+	const uint64_t n =
+		c[FLOW_FOLLOWED] > c[FLOW_SEARCHED] ? c[FLOW_FOLLOWED] - c[FLOW_SEARCHED] : 0;
+
+	if (n)
+		fprintf(f,
+			"  residues: not searched in %" PRIu64 " process%s, because %s by a signal "
+			"or a system call of its own, or still runs\n",
+			n, n == 1 ? "" : "es", n == 1 ? "it ended" : "each ended");
 }
 
 static void print_cost(const uint64_t *c, FILE *f)
@@ -316,11 +329,14 @@ static void print_totals(const struct tree *t)
 	const uint64_t *c = totals.counters;
 
 	flow_report_totals(t->report, &totals);
-	fprintf(t->f,
-		"trapline flow: %" PRIu64 " flow%s into sinks, %" PRIu64 " residue%s; %" PRIu64
-		" source%s of %" PRIu64 " seen\n",
-		totals.flows, plural(totals.flows), totals.residues, plural(totals.residues),
-		totals.sources, plural(totals.sources), c[FLOW_SEEN]);
+	fprintf(t->f, "trapline flow: %" PRIu64 " flow%s into sinks, ", totals.flows,
+		plural(totals.flows));
+	if (flow_is_unsearched(&totals))
+		fprintf(t->f, "residues not searched");
+	else
+		fprintf(t->f, "%" PRIu64 " residue%s", totals.residues, plural(totals.residues));
+	fprintf(t->f, "; %" PRIu64 " source%s of %" PRIu64 " seen\n", totals.sources,
+		plural(totals.sources), c[FLOW_SEEN]);
 	fprintf(t->f,
 		"  %" PRIu64 " instructions in %" PRIu64 " window%s, %.1f ms; what runs between "
 		"windows is not seen\n",
@@ -329,6 +345,7 @@ static void print_totals(const struct tree *t)
 	if (totals.suppressed || totals.baselined)
 		fprintf(t->f, "  %" PRIu64 " suppressed, %" PRIu64 " in the baseline\n",
 			totals.suppressed, totals.baselined);
+	print_unsearched(c, t->f);
 	print_cost(c, t->f);
 	print_watched(c, t->f);
 	print_lost(&totals, t->f);

@@ -42,7 +42,7 @@ pages.flow = () => {
 	const s = data.summary, c = s.counters, of = new Map();
 	document.title = "flows - trapline";
 	for (const f of data.flows) of.set(f.from.source, [...(of.get(f.from.source) || []), f]);
-	const tiles = [tile(s.flows, s.flows === 1 ? "flow into a sink" : "flows into sinks"), tile(s.residues, "residues"),
+	const tiles = [tile(s.flows, s.flows === 1 ? "flow into a sink" : "flows into sinks"), tile(s.residues === null ? "?" : s.residues, "residues"),
 		tile(s.sources, "sources"), tile(c.instructions.toLocaleString("en"), "instructions in windows")];
 	if (c.kept) tiles.push(tile(Math.floor(c.kept_watched * 100 / c.kept) + " %", "of the copies watched"));
 	if (c.indexed) tiles.push(tile(c.indexed.toLocaleString("en"), "table look-ups not followed"));

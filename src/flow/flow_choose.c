@@ -52,8 +52,12 @@ static void set_special(struct flow_form *f, const struct insn *insn, uint64_t p
 		f->special |= FLOW_IS_SYSCALL;
 	if (insn->flags & INSN_REPEATS)
 		f->special |= FLOW_REPEATS;
-	if (flow_site_at(pc))
+	const struct flow_site *site = flow_site_at(pc);
+
+	if (site)
 		f->special |= FLOW_IS_SITE;
+	if (site && site->kind == FLOW_SITE_END)
+		f->special |= FLOW_IS_END;
 }
 
 int flow_form_make(struct flow_form *f, uint64_t pc, const struct insn *insn, const uint8_t *bytes)

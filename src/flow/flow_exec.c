@@ -13,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "code/window/window.h"
+#include "flow/flow_residue.h"
 #include "flow/flow_sink.h"
 #include "flow/flow_state.h"
 #include "guest/exec_begins.h"
@@ -44,6 +45,9 @@ static void on_exec(const struct exec_call *call)
 	};
 	flow_sink_program(&m, call, !is_inner && !is_in_window());
 	memory_unmap(t, sizeof(*t));
+	/* The exec may fail: what lies there now is reported all the same. */
+	if (call->becomes && flow_has_followed() && sys_getpid() == flow_self)
+		flow_residue();
 }
 
 void flow_exec_start(void)

@@ -117,6 +117,9 @@ int flow_glance(const struct flow_site *site, const ucontext_t *context, uint64_
 	struct got g = { .count = 0 };
 
 	*bytes = 0;
+	/* A child by vfork(2) ends: its memory is that of the parent. */
+	if (site->kind == FLOW_SITE_END)
+		return !flow_has_followed() || sys_getpid() != flow_self;
 	for (const struct flow_site *s = site; s; s = flow_site_next(s))
 		if (!s->is_behind || s->kind != site->kind)
 			return 0;

@@ -140,6 +140,11 @@ static int place_traps(char *why, size_t n)
 	for (uint32_t i = 0; i < gate_count; i++) {
 		if (!wishes[i].error)
 			continue;
+		/* A child by vfork(2) comes here, which a trap would kill. */
+		if (flow_sites[gates[i].site].kind == FLOW_SITE_END) {
+			flow_count(FLOW_LEFT_OUT, 1);
+			continue;
+		}
 		of_trap[trap_count] = gates[i].site;
 		addresses[trap_count++] = wishes[i].address;
 	}

@@ -2,8 +2,9 @@
 /*
  * flow_residue.c - where followed bytes lie as they are, at the end.
  *
- * Only marked locations are inspected. One counts if its bytes equal those of the source, in a row
- * of at least 8, or all of a source that is shorter.
+ * The end is exit(3), _exit(2), abort(3), an exec(3), or that of the search. A signal that ends the
+ * process leaves no time to look. Only marked locations are inspected. One counts if its bytes
+ * equal those of the source, in a row of at least 8, or all of a source that is shorter.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -180,10 +181,14 @@ static void sort(uint64_t *pages, uint32_t n)
 void flow_residue(void)
 {
 	static uint64_t pages[2048];
+	static uint32_t is_busy;
 	struct run run = { 0 };
 	uint32_t at = 0;
 	uint32_t n = 0;
 
+	/* Another thread ends the process too: one search is enough. */
+	if (atomic_swap(&is_busy, 1u))
+		return;
 	for (uint64_t page; n < 2048 && (page = flow_marks_next(&at)) != 0;)
 		pages[n++] = page;
 	sort(pages, n);
@@ -193,4 +198,6 @@ void flow_residue(void)
 	if (run.bytes)
 		report_run(&run);
 	memset(residue_page, 0, sizeof(residue_page));
+	flow_was_searched();
+	atomic_set(&is_busy, 0u);
 }

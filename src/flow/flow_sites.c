@@ -50,6 +50,8 @@ static const struct known known[] = {
 	{ "splice", .kind = FLOW_SITE_PASS, .argument = 2, .number = SYS_splice },
 	{ "getenv", .kind = FLOW_SITE_GETENV },
 	{ "secure_getenv", .kind = FLOW_SITE_GETENV },
+	{ "_exit", .kind = FLOW_SITE_END },
+	{ "abort", .kind = FLOW_SITE_END },
 	{ "write", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_write },
 	{ "pwrite64", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_pwrite64 },
 	{ "writev", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1, .number = SYS_writev },

@@ -18,6 +18,7 @@
 #include "flow/flow_locate.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_peek.h"
+#include "flow/flow_residue.h"
 #include "flow/flow_sink.h"
 #include "flow/flow_state.h"
 #include "flow/flow_step.h"
@@ -166,6 +167,7 @@ void flow_source_ready(const struct flow_moment *m, uint32_t number)
 	else if (m->thread->sources_pending < FLOW_PENDING_SOURCES)
 		m->thread->pending_sources[m->thread->sources_pending++] = number;
 	flow_count(FLOW_MATCHED, 1);
+	flow_follows();
 }
 
 static int take(const struct flow_moment *m, enum flow_origin origin, const char *name, int fd,
@@ -441,6 +443,12 @@ struct native {
 	struct flow_thread *thread;
 };
 
+static void look_at_end(void *arg)
+{
+	(void)arg;
+	flow_residue();
+}
+
 static void look_at_site(void *arg)
 {
 	const struct native *n = arg;
@@ -490,5 +498,6 @@ void flow_on_site(const struct flow_site *site, ucontext_t *context)
 		flow_count(FLOW_LOST_WINDOW, 1);
 		return;
 	}
-	flow_on_own_stack(n.thread->area, look_at_site, &n);
+	flow_on_own_stack(n.thread->area, site->kind == FLOW_SITE_END ? look_at_end : look_at_site,
+			  &n);
 }

@@ -73,15 +73,10 @@ static int start_watches(char *why, size_t n)
 	for (uint32_t i = 0; !count && i < flow_variable_count; i++) {
 		if (flow_variables[i].origin != FLOW_FROM_VARIABLE)
 			continue;
-		snprintf(why, n, "a variable needs a debug register, and none is free");
+		snprintf(why, n, "a variable needs a debug register, and none is free or fires");
 		return -ENOSPC;
 	}
 	return 0;
-}
-
-static void flow_forked(void)
-{
-	flow_self = sys_getpid();
 }
 
 int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
@@ -107,7 +102,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 		err = flow_jumps_start(may_trap, why, n);
 	if (!err) {
 		flow_exec_start();
-		pthread_atfork(NULL, NULL, flow_forked);
+		pthread_atfork(NULL, NULL, flow_state_forked);
 		flow_budget_start();
 		flow_count(FLOW_PROCESSES, 1);
 	}

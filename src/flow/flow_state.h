@@ -122,6 +122,7 @@ enum flow_site_kind {
 	FLOW_SITE_GETENV,
 	FLOW_SITE_ARGUMENT,		   /* of a function that is a source */
 	FLOW_SITE_RESULT,		   /* at its ret */
+	FLOW_SITE_END,			   /* of the process, without its destructors */
 	FLOW_SITE_SINKS,		   /* from here on: sinks */
 	FLOW_SITE_RANGE = FLOW_SITE_SINKS, /* argument is a pointer, the next one a length */
 	FLOW_SITE_VECTOR,		   /* argument is an array of iovec, the next its length */
@@ -179,6 +180,7 @@ enum flow_special {
 	FLOW_IS_SITE = 2,
 	FLOW_IS_SYSCALL = 4,
 	FLOW_REPEATS = 8,
+	FLOW_IS_END = 16, /* the window ends before it: natively there is a jump */
 };
 
 struct flow_form {
@@ -263,6 +265,13 @@ int flow_site_is_of_user(const struct flow_site *site);
 
 /* Set before the region is unmapped, and before the last wait for threads that are in this code. */
 extern uint32_t flow_has_ended;
+/* Bytes are followed here: at its end the process is to be searched for them. */
+void flow_follows(void);
+/* 1: this process has followed bytes by itself. */
+int flow_has_followed(void);
+/* It was searched. */
+void flow_was_searched(void);
+void flow_state_forked(void);
 /* 1: all that was to be found is there, or the command has ended it. */
 int flow_is_over(void);
 void flow_count(enum flow_counter counter, uint64_t n);

@@ -447,7 +447,7 @@ static void take_site(struct step *s)
 		s->t->skip_pc = 0;
 		return;
 	}
-	if (!site)
+	if (!site || site->kind == FLOW_SITE_END)
 		return;
 	flow_source_variables(&m);
 	for (; site; site = flow_site_next(site)) {
@@ -468,7 +468,7 @@ static int special(struct step *s)
 		flow_calls_enter(s->t, s->pc + s->form->length, s->area->regs.r[INSN_RSP] - 8);
 	if (s->form->special & FLOW_IS_SITE)
 		take_site(s);
-	return flow_is_over();
+	return flow_is_over() || s->form->special & FLOW_IS_END;
 }
 
 void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,

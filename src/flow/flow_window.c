@@ -211,5 +211,6 @@ int flow_window_begin(struct flow_thread *t, ucontext_t *context)
 		return 0;
 	}
 	flow_count(FLOW_WINDOWS, 1);
+	flow_follows();
 	return 1;
 }

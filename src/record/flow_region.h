@@ -153,6 +153,8 @@ enum flow_counter {
 	FLOW_TOUCHED,	      /* times that a thread touched one */
 	FLOW_LATE,	      /* ... and had continued before the signal came */
 	FLOW_PROCESSES,
+	FLOW_FOLLOWED, /* processes that followed bytes */
+	FLOW_SEARCHED, /* ... and were searched for what they left */
 	/* sites in libc that had no room for a jump, in a process that ran already */
 	FLOW_LEFT_OUT,
 	FLOW_REFUSED, /* processes that could not: see run.why */

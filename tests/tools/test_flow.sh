@@ -59,6 +59,19 @@ flow -- "$victim" residue && holds 'map(select(.kind == "residue" and .bytes == 
 ok 'copies that stay are told with their memory and their writer' $?
 flow -- "$victim" residue && holds 'map(select(.to.memory == "data" and .steps == [])) == []'
 ok 'a buffer that was cleared has none' $?
+stays='any(.kind == "residue" and .to.memory == "data" and .bytes == 24 and .steps[-1].function == "copy_by_loop")'
+flow -- "$victim" end-_exit && holds "$stays" && flow -- "$victim" end-quick && holds "$stays" && {
+	flow -- "$victim" end-abort
+	holds "$stays"
+} && flow -- "$victim" end-exec && holds "$stays"
+ok 'copies that stay are told by _exit, quick_exit, abort and exec too' $?
+flow -- "$victim" end-vfork && holds "($stays) and ($sinks | any(.to.name == \"write\" and .bytes == 24))"
+ok 'a child by vfork that ends does not end the following of its parent' $?
+flow -- "$victim" end-kill
+jq -e -s '.[-1] | .residues == null and .counters.followed == 1 and .counters.searched == 0' "$tmp/report" >/dev/null &&
+	echo "$secret" | "$trapline" flow -- "$victim" end-kill 2>&1 | grep -q 'residues not searched; 1 source' &&
+	flow -- "$victim" end-_exit && jq -e -s '.[-1].residues >= 1' "$tmp/report" >/dev/null
+ok 'after a signal that kills they are said not to be searched' $?
 flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .bytes == 24) and
 	any(.from.name == \"recv\" and .to.name == \"write\" and .bytes == 24)"
 ok 'by a socket to another thread' $?

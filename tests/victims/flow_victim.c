@@ -186,6 +186,29 @@ static void residue(void)
 	memset(text, 0, sizeof(text));
 }
 
+/* A program that ends in the middle, with a copy that stays. */
+static int end_by(const char *how)
+{
+	take_text();
+	copy_by_loop(kept, text);
+	if (!strcmp(how, "_exit"))
+		_exit(0);
+	if (!strcmp(how, "quick"))
+		quick_exit(0);
+	if (!strcmp(how, "abort"))
+		abort();
+	if (!strcmp(how, "exec"))
+		execl("/bin/true", "true", (char *)NULL);
+	/* The child ends, and its parent, whose memory it has, does not. */
+	if (!strcmp(how, "vfork") && !vfork())
+		_exit(0);
+	if (!strcmp(how, "vfork"))
+		tell(kept, LENGTH);
+	if (!strcmp(how, "kill"))
+		kill(getpid(), SIGKILL);
+	return 0;
+}
+
 static void computed(void)
 {
 	unsigned char hash[4];
@@ -505,6 +528,8 @@ int main(int argc, char **argv)
 	};
 	const char *mode = argc > 1 ? argv[1] : "";
 
+	if (!strncmp(mode, "end-", 4))
+		return end_by(mode + 4);
 	if (!strcmp(mode, "shell") || !strcmp(mode, "good")) {
 		shell(!strcmp(mode, "shell"));
 		return 0;
