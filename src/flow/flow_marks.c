@@ -351,6 +351,45 @@ void flow_marks_clear(uint64_t address, uint64_t bytes)
 	}
 }
 
+static void move_page(struct flow_thread *t, struct marked_page *p, uint64_t to)
+{
+	struct marked_page *q = make_page(to);
+
+	for (uint32_t i = 0; i < 4096; i++) {
+		if (q) {
+			q->mark[i] = p->mark[i];
+			q->value[i] = p->value[i];
+		}
+		p->mark[i] = 0;
+	}
+	if (q)
+		note_fresh(t, to);
+	/* What was kept there is not looked for any more. */
+	note_fresh(t, p->number);
+}
+
+uint32_t flow_marks_move(struct flow_thread *t, uint64_t from, uint64_t to, uint64_t bytes)
+{
+	const uint32_t used = atomic_get(&pages_used);
+	const uint64_t end = (from + bytes + 4095) >> 12;
+	uint32_t moved = 0;
+
+	for (uint32_t k = 0; k < used && k < PAGES; k++) {
+		struct marked_page *p = &pages[k];
+
+		if (p->number < from >> 12 || p->number >= end || find_page(p->number) != p)
+			continue;
+		flow_mark any = 0;
+		for (uint32_t i = 0; i < 4096; i++)
+			any |= p->mark[i];
+		if (!any)
+			continue;
+		move_page(t, p, (to >> 12) + (p->number - (from >> 12)));
+		moved++;
+	}
+	return moved;
+}
+
 /* Below the stack pointer lies the frame of the signal that ends the window. */
 static void count_change(const struct flow_thread *t, const struct marked_page *p, uint32_t i)
 {

@@ -14,6 +14,8 @@ int flow_marks_may(uint64_t address, uint64_t bytes);
 int flow_marks_load(struct flow_thread *t, uint64_t address, uint32_t bytes, flow_mark *out);
 void flow_marks_store(struct flow_thread *t, uint64_t address, uint32_t bytes, const flow_mark *in);
 void flow_marks_clear(uint64_t address, uint64_t bytes);
+/* The memory of whole pages has moved, and its marks do. How many pages have some. */
+uint32_t flow_marks_move(struct flow_thread *t, uint64_t from, uint64_t to, uint64_t bytes);
 /* The marks of a page; NULL: none. */
 flow_mark *flow_marks_page(uint64_t page);
 /* Page numbers one after the other, from *at = 0 on; 0: no more. */

@@ -48,6 +48,7 @@ static const struct known known[] = {
 	{ "copy_file_range", .kind = FLOW_SITE_PASS, .number = SYS_copy_file_range },
 	{ "sendfile64", .kind = FLOW_SITE_PASS, .argument = 1, .number = SYS_sendfile },
 	{ "splice", .kind = FLOW_SITE_PASS, .argument = 2, .number = SYS_splice },
+	{ "mremap", .kind = FLOW_SITE_MOVE, .number = SYS_mremap },
 	{ "getenv", .kind = FLOW_SITE_GETENV },
 	{ "secure_getenv", .kind = FLOW_SITE_GETENV },
 	{ "_exit", .kind = FLOW_SITE_END },

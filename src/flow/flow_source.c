@@ -412,6 +412,20 @@ static int take_environment(const struct flow_moment *m, const struct flow_site 
 	return 0;
 }
 
+/* mremap(2), for a large block of realloc(3). 1: followed bytes have moved. */
+static int take_move(const struct flow_moment *m)
+{
+	const uint64_t from = m->regs[INSN_RDI];
+	const uint64_t to = m->regs[INSN_RAX];
+	const uint64_t before = m->regs[INSN_RSI];
+	const uint64_t after = m->regs[INSN_RDX];
+
+	if ((int64_t)to < 0 && (int64_t)to > -4096)
+		return 0;
+	return to != from &&
+	       flow_marks_move(m->thread, from, to, before < after ? before : after) != 0;
+}
+
 int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 {
 	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
@@ -424,6 +438,8 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 	case FLOW_SITE_MAP:
 	case FLOW_SITE_PASS:
 		return m->context ? flow_kernel_pass(m, site) : 0;
+	case FLOW_SITE_MOVE:
+		return take_move(m);
 	case FLOW_SITE_GETENV:
 		return take_environment(m, site);
 	case FLOW_SITE_ARGUMENT:

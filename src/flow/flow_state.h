@@ -118,6 +118,7 @@ enum flow_site_kind {
 	FLOW_SITE_RECVMSG,
 	FLOW_SITE_MAP,	  /* a file in memory */
 	FLOW_SITE_PASS,	  /* from descriptor to descriptor, by the kernel alone */
+	FLOW_SITE_MOVE,	  /* behind a system call that moved memory */
 	FLOW_SITE_RESUME, /* behind a system call that ends a window */
 	FLOW_SITE_GETENV,
 	FLOW_SITE_ARGUMENT,		   /* of a function that is a source */

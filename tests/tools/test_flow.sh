@@ -72,6 +72,9 @@ jq -e -s '.[-1] | .residues == null and .counters.followed == 1 and .counters.se
 	echo "$secret" | "$trapline" flow -- "$victim" end-kill 2>&1 | grep -q 'residues not searched; 1 source' &&
 	flow -- "$victim" end-_exit && jq -e -s '.[-1].residues >= 1' "$tmp/report" >/dev/null
 ok 'after a signal that kills they are said not to be searched' $?
+flow -- "$victim" moved && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and .bytes == 24 and .count == 1 and
+	any(.steps[]; .function == \"copy_by_loop\"))"
+ok 'a block that the kernel moves keeps its marks, until it is overwritten' $?
 flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .bytes == 24) and
 	any(.from.name == \"recv\" and .to.name == \"write\" and .bytes == 24)"
 ok 'by a socket to another thread' $?

@@ -209,6 +209,28 @@ static int end_by(const char *how)
 	return 0;
 }
 
+/* A large block grows by mremap(2). */
+static void moved(void)
+{
+	const size_t size = 256 << 10;
+	char *block = malloc(size);
+
+	take_text();
+	copy_by_loop(block + 5000, text);
+	memset(text, 0, sizeof(text));
+	/* No window lasts so long, and there is no room behind the block. */
+	for (volatile int i = 0; i < 1500000; i++)
+		;
+	char *hole = malloc(size);
+	char *grown = realloc(block, 64 * size);
+	if (!grown || grown == block || !hole)
+		exit(8);
+	tell(grown + 5000, LENGTH);
+	memset(grown + 5000, 'x', LENGTH);
+	tell(grown + 5000, LENGTH);
+	held = grown;
+}
+
 static void computed(void)
 {
 	unsigned char hash[4];
@@ -503,6 +525,7 @@ int main(int argc, char **argv)
 		{ "not-exported", not_exported },
 		{ "spawned", spawned },
 		{ "forked", forked },
+		{ "moved", moved },
 		{ "residue", residue },
 		{ "computed", computed },
 		{ "table", table },
