@@ -73,7 +73,7 @@ static int is_same_key(const struct step_key *a, const struct step_key *b)
 static uint32_t make_step(struct flow_thread *t, const struct step_key *key, uint64_t pc,
 			  uint64_t sp)
 {
-	if (t->steps_pending == FLOW_PENDING ||
+	if (t->steps_pending == FLOW_PENDING_STEPS ||
 	    atomic_get(&flow_region->steps_used) >= FLOW_STEPS - 1) {
 		flow_count(FLOW_LOST_STEPS, 1);
 		return 0;

@@ -199,6 +199,7 @@ struct flow_form {
 #define FLOW_FORMS WINDOW_SITES_MAX /* each has a site */
 #define FLOW_CALLS 256u
 #define FLOW_PENDING 256u
+#define FLOW_PENDING_STEPS 2048u
 #define FLOW_PENDING_SOURCES 16u
 #define FLOW_CLEAN_PAGES 128u
 
@@ -227,7 +228,7 @@ struct flow_thread {
 	uint64_t skip_pc; /* a site that was inspected natively, where the window begins */
 	int32_t tid;
 	int watch_rests;
-	uint32_t pending_steps[FLOW_PENDING];
+	uint32_t pending_steps[FLOW_PENDING_STEPS];
 	uint32_t pending_records[FLOW_PENDING];
 	uint32_t pending_sources[FLOW_PENDING_SOURCES];
 	uint32_t sources_pending;

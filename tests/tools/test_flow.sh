@@ -75,6 +75,9 @@ ok 'after a signal that kills they are said not to be searched' $?
 flow -- "$victim" moved && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and .bytes == 24 and .count == 1 and
 	any(.steps[]; .function == \"copy_by_loop\"))"
 ok 'a block that the kernel moves keeps its marks, until it is overwritten' $?
+flow --overhead 100 -- "$victim" many && holds "$sinks | map(.steps[-1].function | select(startswith(\"copy_\"))) | unique |
+	length == 400" && jq -e -s '.[-1].counters.lost_steps == 0' "$tmp/report" >/dev/null
+ok 'a window has room for the steps of many functions' $?
 flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .bytes == 24) and
 	any(.from.name == \"recv\" and .to.name == \"write\" and .bytes == 24)"
 ok 'by a socket to another thread' $?

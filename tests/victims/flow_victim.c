@@ -231,6 +231,37 @@ static void moved(void)
 	held = grown;
 }
 
+/* More functions than a window had room for. */
+static char copies[400][LENGTH];
+#define COPY(n)                                                   \
+	__attribute__((noinline)) static void copy_##n(void)      \
+	{                                                         \
+		for (int i = 0; i < LENGTH; i++) {                \
+			copies[1##n - 1000][i] = text[i];         \
+			__asm__ volatile("" : : : "memory");      \
+		}                                                 \
+	}
+#define CALL(n) copy_##n();
+#define TEN(x, n) x(n##0) x(n##1) x(n##2) x(n##3) x(n##4) x(n##5) x(n##6) x(n##7) x(n##8) x(n##9)
+#define HUNDRED(x, n)                                                                            \
+	TEN(x, n##0) TEN(x, n##1) TEN(x, n##2) TEN(x, n##3) TEN(x, n##4) TEN(x, n##5) TEN(x, n##6) \
+	TEN(x, n##7) TEN(x, n##8) TEN(x, n##9)
+HUNDRED(COPY, 0)
+HUNDRED(COPY, 1)
+HUNDRED(COPY, 2)
+HUNDRED(COPY, 3)
+
+static void many(void)
+{
+	take_text();
+	HUNDRED(CALL, 0)
+	HUNDRED(CALL, 1)
+	HUNDRED(CALL, 2)
+	HUNDRED(CALL, 3)
+	for (int i = 0; i < 400; i++)
+		tell(copies[i], LENGTH);
+}
+
 static void computed(void)
 {
 	unsigned char hash[4];
@@ -526,6 +557,7 @@ int main(int argc, char **argv)
 		{ "spawned", spawned },
 		{ "forked", forked },
 		{ "moved", moved },
+		{ "many", many },
 		{ "residue", residue },
 		{ "computed", computed },
 		{ "table", table },
