@@ -115,6 +115,7 @@ static int load(struct heap_attach *attach, const struct agent_region *memory,
 					   .filled = SHARE_HEAD_BYTES,
 					   .data_fd = memory->data_fd,
 					   .lock_fd = &attach->lock_fd,
+					   .room = set->growth ? "growth" : NULL,
 					   .has_own_files = true };
 	int result = 0;
 	int status = agent_object_call(COMMAND, set->pid, OBJECT, "heap", &share, &result);

@@ -354,7 +354,7 @@ int agent_object_call(const char *command, pid_t pid, const char *object, const 
 	char agent[PATH_MAX + 64];
 	char why[512] = "";
 
-	if (process_room_check(command, pid, option))
+	if (process_room_check(command, pid, share && share->room ? share->room : option))
 		return CLI_USAGE;
 	if (object ? agent_beside(object, agent, sizeof(agent)) : find_agent(agent, sizeof(agent)))
 		return wrong_agent(command);

@@ -75,6 +75,7 @@ struct agent_share {
 	int data_fd;		 /* becomes the file of the process */
 	const char *object_name; /* of a second file (inject.h); NULL: none */
 	int object_fd;
+	const char *room;   /* what it needs (process_room.c); NULL: as the option */
 	bool has_own_files; /* see inject.h */
 	const char *then;   /* the same */
 	/* Not NULL: opened again, and locked: the process notices when that ends (flock(2)). */

@@ -26,19 +26,18 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define RESERVE_MIB 32u /* that is left for the program */
-/* What flow or heap take in a thread, at most: src/flow/flow_watch.c, src/heap/heap_watch.c. */
-#define EVENTS 5u
 
 /*
  * Measured in a program with one thread, without what malloc(3) takes for a thread of Trapline if
  * there is room. The test `address_room` compares.
  */
 static const struct {
-	const char *option;
+	const char *what;
 	uint32_t mib;
+	uint32_t events; /* in a thread, at most: src/flow/flow_watch.c, src/heap/heap_watch.c */
 } needs[] = {
-	{ "flow", 330 }, { "heap", 150 },    { "race", 160 },
-	{ "probe", 60 }, { "throttle", 36 }, { "patch", 48 },
+	{ "flow", 330, 5 }, { "heap", 150, 5 }, { "growth", 500, 0 },  { "race", 160, 0 },
+	{ "probe", 60, 0 }, { "patch", 48, 0 }, { "throttle", 36, 0 },
 };
 
 struct kind {
@@ -107,19 +106,14 @@ static bool is_locked(pid_t pid)
 	       !(strtoull(rights, NULL, 16) >> CAP_IPC_LOCK & 1);
 }
 
-static int check_memory(const char *command, pid_t pid, const char *option)
+static int check_memory(const char *command, pid_t pid, uint32_t mib)
 {
 	static const struct kind mapped = { "Max address space", "address space (RLIMIT_AS)",
 					    "as" };
 	static const struct kind locked = { "Max locked memory", "locked memory (RLIMIT_MEMLOCK)",
 					    "memlock" };
-	uint64_t need = 0;
+	const uint64_t need = mib + RESERVE_MIB;
 
-	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
-		if (!strcmp(needs[i].option, option))
-			need = needs[i].mib + RESERVE_MIB;
-	if (!need)
-		return CLI_OK;
 	/* The most that it has had: what it took and gave back it may take again. */
 	const int status = check_limit(command, pid, &mapped, bytes_of(pid, "VmPeak"), need);
 	if (status || !is_locked(pid))
@@ -127,15 +121,14 @@ static int check_memory(const char *command, pid_t pid, const char *option)
 	return check_limit(command, pid, &locked, bytes_of(pid, "VmLck"), need);
 }
 
-static int check_descriptors(const char *command, pid_t pid, const char *option)
+static int check_descriptors(const char *command, pid_t pid, uint32_t events)
 {
 	char threads[32];
 
-	if ((strcmp(option, "flow") && strcmp(option, "heap")) ||
-	    !program_status(pid, pid, "Threads", threads, sizeof(threads)))
+	if (!events || !program_status(pid, pid, "Threads", threads, sizeof(threads)))
 		return CLI_OK;
 	const uint64_t limit = limit_of(pid, "Max open files", true);
-	const uint64_t need = OWN_FD_OF_TABLE + EVENTS * strtoull(threads, NULL, 10);
+	const uint64_t need = OWN_FD_OF_TABLE + events * strtoull(threads, NULL, 10);
 	if (limit >= need)
 		return CLI_OK;
 	return cli_wrong(command,
@@ -144,9 +137,13 @@ static int check_descriptors(const char *command, pid_t pid, const char *option)
 			 pid, limit, command, need, pid, need);
 }
 
-int process_room_check(const char *command, pid_t pid, const char *option)
+int process_room_check(const char *command, pid_t pid, const char *what)
 {
-	int status = check_memory(command, pid, option);
-
-	return status ? status : check_descriptors(command, pid, option);
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
+		if (strcmp(needs[i].what, what))
+			continue;
+		int status = check_memory(command, pid, needs[i].mib);
+		return status ? status : check_descriptors(command, pid, needs[i].events);
+	}
+	return CLI_OK;
 }

@@ -6,9 +6,10 @@
 #include <sys/types.h>
 
 /*
- * Before anything of process pid is touched. option: of the agent's call. CLI_OK, or a status and
+ * Before anything of process pid is touched. what: an option of the agent's
+ * call, or growth. CLI_OK, or a status and
  * it is stated.
  */
-int process_room_check(const char *command, pid_t pid, const char *option);
+int process_room_check(const char *command, pid_t pid, const char *what);
 
 #endif

@@ -37,6 +37,7 @@ each()
 {
 	"$1" flow 330 flow --overhead 100% --for 1
 	"$1" heap 150 heap --for 1
+	"$1" growth 500 heap --growth --for 1
 	"$1" race 160 race --for 1
 	"$1" probe 60 break work --mechanism probe --summary --for 1
 	"$1" trace 60 break work --trace --for 1
