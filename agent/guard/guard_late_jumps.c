@@ -62,12 +62,26 @@ static bool is_of_libc(uint64_t address)
 	       own.dli_fbase == other.dli_fbase;
 }
 
-/* That of libc calls realloc(), which has a jump. */
+static bool is_of_cxx_library(uint64_t address)
+{
+	Dl_info info;
+
+	if (!dladdr((void *)(uintptr_t)address, &info) || !info.dli_fname)
+		return false;
+	const char *slash = strrchr(info.dli_fname, '/');
+	const char *file = slash ? slash + 1 : info.dli_fname;
+	return begins(file, "libstdc++.so") || begins(file, "libc++.so") ||
+	       begins(file, "libc++abi.so");
+}
+
+/* That of libc calls realloc(), which has a jump. The operators of the C++ library call free(). */
 static bool is_needed(const struct late_site *site)
 {
 	const char *name = site->entry->name;
 
 	if (!strcmp(name, "reallocarray") && is_of_libc(site->jump.address))
+		return false;
+	if (begins(name, "_Zd") && is_of_cxx_library(site->jump.address))
 		return false;
 	return takes_blocks(name) || !strcmp(name, "malloc") || !strcmp(name, "sigaction");
 }

@@ -31,12 +31,31 @@ static int pushed_register(const uint8_t *text, const struct insn *insn)
 	return -1;
 }
 
-static void undo_first(struct late_prologue *p, const uint8_t *push, uint32_t n)
+static bool undo_first(struct late_prologue *p, const uint8_t *insn, uint32_t n)
 {
+	if (p->undo_bytes + n > PROLOGUE_BYTES)
+		return false;
 	memmove(p->undo + n, p->undo, p->undo_bytes);
-	memcpy(p->undo, push, n);
-	p->undo[n - 1] += 8; /* pop */
+	memcpy(p->undo, insn, n);
 	p->undo_bytes += n;
+	return true;
+}
+
+static bool undo_push(struct late_prologue *p, const uint8_t *push, uint32_t n)
+{
+	if (!undo_first(p, push, n))
+		return false;
+	p->undo[n - 1] += 8; /* pop */
+	return true;
+}
+
+/* sub $n, %rsp, of one byte; undone by lea n(%rsp), %rsp. */
+static bool undo_sub(struct late_prologue *p, const uint8_t *text, const struct insn *insn)
+{
+	const uint8_t lea[] = { 0x48, 0x8d, 0x64, 0x24, text[3] };
+
+	return insn->length == 4 && text[0] == 0x48 && text[1] == 0x83 && text[2] == 0xec &&
+	       text[3] < 0x80 && undo_first(p, lea, sizeof(lea));
 }
 
 static bool is_plain(const struct late_prologue *p, const struct insn *insn)
@@ -87,11 +106,10 @@ bool late_prologue_step(struct late_prologue *p)
 		return false;
 	int pushed = pushed_register(text, &insn);
 	if (pushed >= 0) {
-		if (p->undo_bytes + insn.length > PROLOGUE_BYTES)
+		if (!undo_push(p, text, insn.length))
 			return false;
-		undo_first(p, text, insn.length);
 		p->pushed |= 1u << numbers[pushed];
-	} else if (!is_plain(p, &insn)) {
+	} else if (!is_plain(p, &insn) && !undo_sub(p, text, &insn)) {
 		return false;
 	}
 	memcpy(p->copy + p->bytes, text, insn.length);

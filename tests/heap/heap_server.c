@@ -5,12 +5,15 @@
  * SIGSEGV; and it keeps blocks until SIGUSR1. What it did not find as it must be ends it with status 9.
  *
  *	heap_server [bad]	bad: it reads a freed block each time
+ *	heap_server crowded	all memory that a jump of libc could reach is in use, but for what is near
  */
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +253,57 @@ static void keep(size_t i)
 	memset(kept[at], (int)at, 40);
 }
 
+#define REACH ((uintptr_t)1 << 31)
+#define NEAR ((uintptr_t)64 << 20)
+
+static uintptr_t between(uintptr_t at, uintptr_t low, uintptr_t high)
+{
+	return at < low ? low : at > high ? high : at;
+}
+
+/* The part of a gap that is within [low, high). */
+static void fill_gap(uintptr_t start, uintptr_t end, uintptr_t low, uintptr_t high)
+{
+	start = between(start, low, high);
+	end = between(end, low, high);
+	if (start < end)
+		mmap((void *)start, end - start, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+/* Where the jump of a function of small instructions can lead at all: it has no other way. */
+static uintptr_t only_way(const void *function)
+{
+	const unsigned char *bytes = function;
+	int32_t high = (int32_t)((uint32_t)bytes[3] << 16 | (uint32_t)bytes[4] << 24);
+
+	return (uintptr_t)function + (uintptr_t)(intptr_t)high;
+}
+
+static void fill_around(uintptr_t middle)
+{
+	uintptr_t way = only_way((const void *)(uintptr_t)malloc_usable_size);
+
+	FILE *f = fopen("/proc/self/maps", "r");
+	uintptr_t last = 4096;
+	uintptr_t start;
+	uintptr_t end;
+	char line[512];
+
+	middle &= ~(uintptr_t)4095;
+	way &= ~(uintptr_t)4095;
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx", &start, &end) != 2)
+			continue;
+		fill_gap(last, start, middle - REACH, middle - NEAR);
+		fill_gap(last, start, middle + NEAR, way - NEAR / 8);
+		fill_gap(last, start, way + NEAR / 8, middle + REACH);
+		last = end;
+	}
+	if (f)
+		fclose(f);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[4];
@@ -265,6 +319,8 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (argc > 1 && strstr(argv[1], "crowded"))
+		fill_around((uintptr_t)realloc);
 	closed_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_create(&threads[0], NULL, run_worker, NULL);
 	pthread_create(&threads[1], NULL, run_worker, NULL);

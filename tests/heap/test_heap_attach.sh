@@ -92,6 +92,18 @@ ok 'a line shows how far it is, and errors have a colour' $?
 stop
 ok 'which is nothing to the program' $?
 
+# --- a large program ---
+
+start bad-crowded
+attach --json --for 1
+[ $? = 0 ] && holds 'any(.[]; .type == "heap" and .kind == "use-after-free")'
+ok 'where most memory near libc is in use, jumps lie behind the first instructions' $?
+kill -USR1 $pid
+is_as_before
+ok 'and go as others do' $?
+stop
+ok 'which is nothing to the program either' $?
+
 # --- blocks that stay ---
 
 start
