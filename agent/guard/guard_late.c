@@ -184,9 +184,10 @@ static int take(struct heap_region *region)
 	err = heap_range.bytes ? heap_start_again(region) : heap_start(region);
 	if (err) {
 		snprintf(region->run.why, sizeof(region->run.why), "%s",
-			 err == -EBUSY ?
-				 "its pool is made for the other one of errors and --growth" :
-				 strerror(-err));
+			 err != -EBUSY	? strerror(-err) :
+			 heap_is_growth ? "its growth was searched before: restart it for errors" :
+					  "it was searched for errors before: restart it for "
+					  "--growth");
 		return err;
 	}
 	start_late_watches(region);

@@ -193,7 +193,8 @@ void heap_attach_summary(const struct heap_attach *attach, const struct heap_reg
 	else if (live)
 		fprintf(f,
 			"  %" PRIu64 " sampled block%s %s in use: free() and its like stay changed "
-			"until the last one is freed\n",
+			"until the last one is freed, and no other command can search it until "
+			"then\n",
 			live, plural(live), live == 1 ? "is" : "are");
 	else
 		fputs("  all functions of the process are as they were\n", f);
