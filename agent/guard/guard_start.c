@@ -26,6 +26,15 @@ void *guard_next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+/* Once, and not in each child: the look-up takes as long as all else of its end. */
+static __typeof__(_exit) *next__exit;
+
+static void find_exit(void)
+{
+	if (!next__exit)
+		next__exit = (__typeof__(_exit) *)guard_next("_exit");
+}
+
 static void refuse(struct heap_region *region, int err)
 {
 	counter_add(&region->counters[HEAP_REFUSED], 1u);
@@ -98,6 +107,7 @@ __attribute__((constructor)) static void guard_start(void)
 	static struct run *const tools[] = { &guard_run };
 
 	guard_find_next();
+	find_exit();
 	run_start(tools, 1, end_for_program);
 }
 
@@ -109,7 +119,7 @@ __attribute__((destructor)) static void guard_end(void)
 /* Ways to end that call no destructor. */
 GUARD_EXPORT _Noreturn void GUARD_NAME(_exit)(int status)
 {
-	NEXT(_exit);
+	find_exit();
 	heap_end();
 	next__exit(status);
 	__builtin_unreachable();

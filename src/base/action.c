@@ -100,5 +100,6 @@ void action_replace(struct action *a, const struct sigaction *action, struct sig
 void action_forked(struct action *a)
 {
 	for (unsigned int i = 0; i < ACTION_SLOTS; i++)
-		atomic_set(&a->slots[i].is_claimed, (uint32_t)(i == a->current % ACTION_SLOTS));
+		atomic_set_if_other(&a->slots[i].is_claimed,
+				    (uint32_t)(i == a->current % ACTION_SLOTS));
 }

@@ -374,12 +374,14 @@ int own_table_is_open(void)
 
 void own_table_forked(void)
 {
-	atomic_set(&own_fd_table, (const struct own_fd_table *)NULL);
-	table.first = NULL;
-	table.state = TABLE_NONE;
-	table.users = 0;
-	for (uint32_t i = 0; i < THREADS_MOST; i++)
-		table.threads[i] = table.spared[i] = 0;
+	atomic_set_if_other(&own_fd_table, (const struct own_fd_table *)NULL);
+	atomic_set_if_other(&table.first, (struct request *)NULL);
+	atomic_set_if_other(&table.state, (uint32_t)TABLE_NONE);
+	atomic_set_if_other(&table.users, 0u);
+	for (uint32_t i = 0; i < THREADS_MOST; i++) {
+		atomic_set_if_other(&table.threads[i], 0);
+		atomic_set_if_other(&table.spared[i], 0);
+	}
 }
 
 /* ---- what is in it ---- */

@@ -11,6 +11,7 @@
 
 #include <trapline/trapline.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/own_fd.h"
@@ -415,7 +416,7 @@ static void take_signals(const struct run *run, int (*end_all)(void))
  * Taken over a fork: a run that begins to follow learns of its end only if it learned of its
  * beginning.
  */
-static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
+static AFTER_FORK pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct run *following;
 
 static void fork_begins(void)
@@ -442,7 +443,7 @@ static void forked(void)
 	fork_lock = unlocked;
 	own_table_forked();
 	for (struct run *run = following; run; run = run->next) {
-		run->has_table = 0;
+		atomic_set_if_other(&run->has_table, 0);
 		if (run->forked)
 			run->forked();
 	}

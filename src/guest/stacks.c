@@ -7,7 +7,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/atomic.h"
 #include "base/memory.h"
@@ -31,7 +30,8 @@ int stacks_start(void)
 
 void stacks_forked(void)
 {
-	memset(is_taken, 0, sizeof(is_taken));
+	for (uint32_t i = 0; i < STACKS; i++)
+		atomic_set_if_other(&is_taken[i], 0u);
 }
 
 bool stacks_call(void (*call)(void *), void *arg)

@@ -91,6 +91,8 @@ static inline bool heap_has(const void *p)
 int heap_start(struct heap_region *region);
 /* heap_block.c: before the first block. */
 void heap_block_start(void);
+/* In a child: its blocks are copies, until it has its own. */
+void heap_block_forked(void);
 /* In a child, by fork(2): it has a copy of the blocks, and a budget of its own. */
 void heap_forked(void);
 /* After heap_stop(): once more, for another command. The region before may still be counted in. */

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -38,6 +39,9 @@ static uintptr_t most(uintptr_t a, uintptr_t b)
 {
 	return a > b ? a : b;
 }
+
+static AFTER_FORK bool is_child;
+static AFTER_FORK bool has_own; /* it has sampled a block itself */
 
 /* ---- the pattern: in the page at each end ---- */
 
@@ -112,9 +116,9 @@ static void inspect(const struct heap_slot *slot)
 
 	error.kind = HEAP_UNDERFLOW;
 	/* The register shows these, and to read them would set it off. */
-	before.bytes -= atomic_get(&slot->watched);
-	after.start += atomic_get(&slot->watched_behind);
-	after.bytes -= atomic_get(&slot->watched_behind);
+	before.bytes -= heap_watched_before(slot);
+	after.start += heap_watched_behind(slot);
+	after.bytes -= heap_watched_behind(slot);
 	if (!atomic_get(&slot->is_told_before) && find_damage(before, &error.address, &error.bytes))
 		heap_tell(&error);
 	error.kind = HEAP_OVERFLOW;
@@ -156,6 +160,7 @@ static void place(struct heap_slot *slot, const struct heap_request *r, uint32_t
 	slot->is_drawn = (nth & HEAP_DRAWN) != 0;
 	slot->is_told_before = slot->is_told_behind = 0;
 	slot->is_old = 0;
+	slot->owner = heap_pid;
 	slot->freed = (struct heap_slot_event){ .time_ns = 0 };
 }
 
@@ -201,6 +206,7 @@ static void *take(const struct heap_request *r, uint32_t nth)
 	heap_watch_newest(slot);
 	heap_old_note(slot);
 	counter_add(&heap_region->counters[HEAP_SAMPLED], 1u);
+	atomic_set_if_other(&has_own, true);
 	if (slot->is_drawn)
 		heap_draw_count();
 	if (is_reused)
@@ -312,12 +318,16 @@ size_t heap_size(const void *p)
 }
 
 /* A program that aborts ends twice: by abort(), and by the signal. */
-static int32_t ended_pid;
-static bool is_second_end;
+static AFTER_FORK int32_t ended_pid;
+static AFTER_FORK bool is_second_end;
+
+static AFTER_FORK bool are_parents_left; /* not inspected */
 
 static void inspect_at_end(struct heap_slot *slot)
 {
 	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
+		return;
+	if (are_parents_left && slot->owner != heap_pid)
 		return;
 	counter_add(&heap_region->counters[HEAP_LIVE_AT_END], !is_second_end);
 	if (!atomic_get(&slot->is_protected))
@@ -330,6 +340,27 @@ void heap_block_start(void)
 	heap_old_start();
 }
 
+/*
+ * A child has copies of all blocks of its parent. To read them is most of what a child that lives
+ * for a moment pays.
+ */
+static void inspect_all(void)
+{
+	bool is_affordable = !is_child || heap_budget_is_left();
+
+	if (!is_affordable)
+		counter_add(&heap_region->counters[HEAP_LOST_COPIES], 1u);
+	atomic_set_if_other(&are_parents_left, !is_affordable);
+	if (is_affordable || has_own)
+		heap_pool_each(inspect_at_end);
+}
+
+void heap_block_forked(void)
+{
+	is_child = true;
+	has_own = false;
+}
+
 void heap_end(void)
 {
 	if (!heap_range.bytes || heap_is_over || heap_pid != sys_getpid())
@@ -340,7 +371,7 @@ void heap_end(void)
 	is_second_end = ended_pid == heap_pid;
 	ended_pid = heap_pid;
 	if (!heap_is_growth)
-		heap_pool_each(inspect_at_end);
+		inspect_all();
 	else if (!is_second_end)
 		heap_growth_tell();
 	heap_self.busy--;

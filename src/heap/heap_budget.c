@@ -6,6 +6,7 @@
  */
 #include "heap/heap_budget.h"
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "heap/heap_draw.h"
@@ -30,6 +31,12 @@
 #define CALL_NS 3u
 /* A part of the time of a sample, which the program loses after it: its caches have other data. */
 #define AFTER_PARTS 2u
+/*
+ * Measured: what a fork costs, for one part that is timed in the child. The kernel copies tables of
+ * pages, and each page that the child needs later.
+ */
+#define FORK_TIMES 3u
+#define LONGEST_FORK_NS 300000u
 #define ASK_NS 8u	 /* until it is measured */
 #define ASK_MOST_NS 400u /* what took longer was interrupted */
 #define ASK_MEAN 64u
@@ -49,7 +56,7 @@ struct accounts {
 _Static_assert(sizeof(struct accounts) <= HEAP_FAMILY_DRAW - HEAP_FAMILY_BUDGET, "it has room");
 
 static struct accounts *accounts;
-static struct {
+static AFTER_FORK struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
 	uint64_t started_ns;
@@ -236,6 +243,11 @@ bool heap_budget_affords(enum heap_account account)
 	return false;
 }
 
+bool heap_budget_is_left(void)
+{
+	return heap_region->settings.first || is_open_for_contexts();
+}
+
 static uint64_t ask_ns(void)
 {
 	uint64_t sum = counter_get(&accounts->ask_ns);
@@ -351,6 +363,15 @@ void heap_budget_spend_aside(uint64_t begun)
 	heap_self.aside_ns += took;
 	took = without_others(took);
 	add(&accounts->watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
+}
+
+void heap_budget_spend_fork(uint64_t begun)
+{
+	uint64_t took = without_others(clock_now_ns() - begun);
+
+	took = FORK_TIMES * (took < LONGEST_FORK_NS ? took : LONGEST_FORK_NS);
+	counter_add(&heap_region->counters[HEAP_FORKS_NS], took);
+	counter_add(&heap_region->counters[HEAP_COST_NS], took);
 }
 
 uint64_t heap_budget_begin_long(void)

@@ -31,9 +31,17 @@ enum heap_account {
 void heap_budget_start(const struct heap_region *region, void *family);
 /* In a child: the accounts are those of its parent, except for what is the CPU time of its own. */
 void heap_budget_forked(void);
+/*
+ * Since then the child has made its copies; the kernel takes a multiple of that. It is stated, and
+ * nothing is left out for it: a process that forks often would get no samples.
+ */
+void heap_budget_spend_fork(uint64_t begun);
 
 /* May another sample be taken? */
 bool heap_budget_affords(enum heap_account account);
+
+/* Nothing is counted: for what is seldom. */
+bool heap_budget_is_left(void);
 
 /* What costs time is between these. */
 uint64_t heap_budget_begin(void);

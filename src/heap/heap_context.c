@@ -232,7 +232,7 @@ static const struct row *row_of(struct level *l, uint64_t key, const uint64_t *f
 		}
 		return known;
 	}
-	*is_refused = !heap_region->settings.first && !heap_budget_affords(HEAP_FOR_CONTEXTS);
+	*is_refused = !first_blocks && !heap_budget_affords(HEAP_FOR_CONTEXTS);
 	if (*is_refused)
 		return NULL;
 	if ((row = claim_row(l, key)))

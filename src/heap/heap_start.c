@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <link.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -30,7 +31,7 @@ uint32_t heap_is_over;
 uint32_t heap_run;
 uint64_t heap_live;
 uint32_t heap_is_growth;
-int32_t heap_pid;
+AFTER_FORK int32_t heap_pid;
 void (*heap_before_sample)(void);
 
 /* The program comes first. */
@@ -127,17 +128,22 @@ int heap_start(struct heap_region *region)
 
 void heap_forked(void)
 {
-	heap_self = (struct heap_thread){ .busy = heap_self.busy };
+	uint64_t begun = heap_budget_begin();
+	uint64_t cpu_ns = heap_self.cpu_ns;
+
+	heap_self = (struct heap_thread){ .busy = heap_self.busy, .cpu_ns = cpu_ns };
 	if (!heap_range.bytes)
 		return;
 	heap_pid = sys_getpid();
 	heap_budget_forked();
+	heap_block_forked();
 	heap_pages_forked();
 	heap_fault_forked();
 	heap_tell_forked();
 	heap_watch_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
 	counter_add(&heap_region->counters[HEAP_FORKED], 1u);
+	heap_budget_spend_fork(begun);
 }
 
 void heap_stop(void)

@@ -27,6 +27,7 @@
 
 static struct heap_stacks *stacks;
 static uint64_t known[KNOWN];
+static uint32_t has_known;
 
 int heap_tell_start(void)
 {
@@ -37,7 +38,10 @@ int heap_tell_start(void)
 
 void heap_tell_forked(void)
 {
+	if (!has_known)
+		return;
 	memset(known, 0, sizeof(known));
+	has_known = 0;
 }
 
 static int32_t own_tid(void)
@@ -61,6 +65,7 @@ void heap_tell_event(struct heap_slot_event *event, const uint64_t *frame)
 static bool is_known(uint64_t hash)
 {
 	hash |= 1;
+	atomic_set_if_other(&has_known, 1u);
 	for (uint32_t n = 0; n < PROBES; n++) {
 		uint64_t *row = &known[((hash >> 8) + n) & (KNOWN - 1)];
 		uint64_t held = 0;

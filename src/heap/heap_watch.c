@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -57,9 +58,13 @@ struct watch {
 };
 
 static struct watch watches[WATCHES];
-static uint32_t watch_count;
-static uint64_t switches_seen;
-static bool is_child; /* its registers are not open yet, which costs more than most children do */
+static AFTER_FORK uint32_t watch_count;
+static AFTER_FORK uint64_t switches_seen;
+/*
+ * A child has so many copies of its parent's. Its own are not open yet, which costs more than most
+ * children do. The copies stay as they are until it has run for a while: each page of them costs.
+ */
+static AFTER_FORK uint32_t parents_count;
 
 /* ---- where ---- */
 
@@ -179,18 +184,47 @@ static bool may_move(void)
 	return true;
 }
 
+/* One thread of a child does, once. */
+static void leave_parents(void)
+{
+	uint32_t count = atomic_swap(&parents_count, 0u);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct watch *w = &watches[i];
+
+		moved_watch_forked(&w->moved);
+		w->is_busy = 0;
+		if (w->slot)
+			*watched_by(w, w->slot) = 0;
+		w->slot = NULL;
+	}
+	if (count)
+		atomic_set(&watch_count, count);
+}
+
+uint32_t heap_watched_before(const struct heap_slot *slot)
+{
+	return atomic_get(&watch_count) ? atomic_get(&slot->watched) : 0;
+}
+
+uint32_t heap_watched_behind(const struct heap_slot *slot)
+{
+	return atomic_get(&watch_count) ? atomic_get(&slot->watched_behind) : 0;
+}
+
 /*
  * One of three registers is behind the newest block that has room there, and one behind a chosen
  * one.
  */
 void heap_watch_newest(struct heap_slot *slot)
 {
+	if (atomic_get(&parents_count) && heap_budget_is_worth_opening())
+		leave_parents();
 	uint32_t count = atomic_get(&watch_count);
 	uint32_t before = bytes_before(slot);
 	uint32_t behind = bytes_behind(slot);
 
-	if (!count || (!before && !behind) || (is_child && !heap_budget_is_worth_opening()) ||
-	    !heap_budget_affords_watches() || !may_move())
+	if (!count || (!before && !behind) || !heap_budget_affords_watches() || !may_move())
 		return;
 	if (behind && watches[CHOSEN].is_behind && is_chosen(&watches[CHOSEN], slot))
 		move_to(&watches[CHOSEN], slot, behind);
@@ -371,6 +405,7 @@ int heap_watch_start(void)
 	uint32_t count = 0;
 	int err = trap_install();
 
+	leave_parents();
 	heap_innocent_start();
 	own_fd_lowest = OWN_FD_OF_EVENTS;
 	atomic_set(&switches_seen, switches_of_process());
@@ -390,25 +425,19 @@ int heap_watch_start(void)
 
 void heap_watch_forked(void)
 {
-	if (!watch_count)
+	if (!watch_count && !parents_count)
 		return;
-	is_child = true;
 	trap_forked();
 	trap_install();
 	atomic_set(&switches_seen, switches_of_process());
-	for (uint32_t i = 0; i < watch_count; i++) {
-		struct watch *w = &watches[i];
-
-		moved_watch_forked(&w->moved);
-		w->is_busy = 0;
-		if (w->slot)
-			*watched_by(w, w->slot) = 0;
-		w->slot = NULL;
-	}
+	/* The child of a child has not left those of both yet. */
+	parents_count = watch_count ? watch_count : parents_count;
+	watch_count = 0;
 }
 
 void heap_watch_end(void)
 {
+	leave_parents();
 	uint32_t count = atomic_swap(&watch_count, 0u);
 
 	for (uint32_t i = 0; i < count; i++) {

@@ -22,6 +22,10 @@ void heap_watch_newest(struct heap_slot *slot);
 /* The slot will have another block. */
 void heap_watch_forget(struct heap_slot *slot);
 
+/* So many bytes before and behind its block have a register now. */
+uint32_t heap_watched_before(const struct heap_slot *slot);
+uint32_t heap_watched_behind(const struct heap_slot *slot);
+
 /*
  * From time to time. At each switch of threads the kernel changes the registers, which is part of
  * the cost: where the budget is used up, they rest until the next sample. AS-Safe.

@@ -124,6 +124,7 @@ enum heap_counter {
 	HEAP_LIVE_AT_END,  /* sampled blocks that were not freed when their process ended */
 	HEAP_COST_NS,	   /* spent on samples and calls */
 	HEAP_CALLS_NS,	   /* ... of it on calls that are not sampled */
+	HEAP_FORKS_NS,	   /* ... of it on forks */
 	HEAP_CALLS,	   /* allocations, sampled or not, as far as they are counted */
 	HEAP_ASKED,	   /* ... whose contexts were looked up */
 	HEAP_CPU_NS,	   /* of the processes, so that the cost is a part of it */
@@ -132,6 +133,7 @@ enum heap_counter {
 	HEAP_REFUSED,	   /* processes that could not: see run.why */
 	HEAP_LET_GO,	   /* processes that were sent a SIGSEGV which they block: sampling ended */
 	HEAP_OTHER_USER,   /* processes that changed their user: what they execute is not sampled */
+	HEAP_LOST_COPIES,  /* forked children that ended and did not inspect their copies */
 	HEAP_LOST_ROWS,	   /* stacks of growth that had no row */
 	HEAP_COUNTERS,
 };

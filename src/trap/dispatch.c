@@ -96,7 +96,7 @@ void trap_make_no_calls(void)
 void trap_forked(void)
 {
 	self.tid = 0;
-	trap_room.pid = 0;
+	atomic_set_if_other(&trap_room.pid, 0);
 	action_forked(&trap_previous);
 	action_forked(&trap_first_previous);
 }

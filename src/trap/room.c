@@ -22,6 +22,7 @@
  */
 #include <sys/uio.h>
 
+#include "base/after_fork.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
@@ -35,7 +36,7 @@
  */
 #define FRAME_BYTES 528u
 
-struct trap_room trap_room;
+AFTER_FORK struct trap_room trap_room;
 
 struct room_thread {
 	uint64_t alternate_end; /* 0: not on it */
