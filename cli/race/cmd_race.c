@@ -29,6 +29,7 @@
 #include "cli/search/search_end.h"
 #include "cli/search/search_out.h"
 #include "cli/watchdog.h"
+#include "host/probe_owner.h"
 #include "report/race/race_group.h"
 #include "report/race/race_totals.h"
 #include "report/safe/target_file.h"
@@ -394,6 +395,8 @@ static void wait_attached(struct race_cli *c)
 
 static int start_race_command(struct race_cli *c)
 {
+	if (c->set.outside)
+		probe_owner_begin();
 	death_log_start(&c->deaths);
 	int status = race_command_start(&c->set, &c->run);
 	death_log_started(&c->deaths);

@@ -24,6 +24,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -42,7 +43,7 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	pid_t command;
-	pid_t pid; /* 0: not begun; -1: there is none */
+	pid_t pid; /* 0: not begun; -1: not to be had, or ended */
 	int command_fd;
 	int wake_fd;
 	uint32_t state;
@@ -119,7 +120,7 @@ static pid_t begin_child(void)
 	return pid < 0 ? -1 : pid;
 }
 
-static int is_there(void)
+static bool is_there(void)
 {
 	if (owner.pid)
 		return owner.pid > 0;
@@ -173,4 +174,11 @@ static long call(long number, const long args[5])
 void probe_owner_use(void)
 {
 	uprobe_owner = call;
+}
+
+void probe_owner_begin(void)
+{
+	pthread_mutex_lock(&owner.lock);
+	is_there();
+	pthread_mutex_unlock(&owner.lock);
 }

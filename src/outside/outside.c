@@ -21,7 +21,7 @@
  *
  * The stalled thread occupies its CPU, in the kernel: a millisecond at most, and by the budget a
  * small share of the time. The probes go when the command ends, however it ends
- * (outside_guard.c).
+ * (event/uprobe/uprobe_owner.h).
  *
  * A thread that comes past a probe makes its access in a copy of the instruction, in a page of the
  * kernel's. So each thread has a note of its last site, by which such an access is known.
@@ -94,11 +94,7 @@ static int open_programs(struct outside *o, const char **why)
 	o->program = outside_load_site(&o->maps, NULL, 0);
 	if (o->program < 0)
 		return o->program;
-	*why = "no process for the probes can be had";
-	err = outside_guard_open(&o->guard);
-	if (err)
-		return err;
-	o->hit_ns = outside_hit_cost(&o->guard, o->program);
+	o->hit_ns = outside_hit_cost(o->program);
 	*why = "the kernel refuses the BPF program of the watch";
 	int watch = outside_load_watch(&o->maps, NULL, 0);
 	if (watch < 0)
@@ -148,7 +144,7 @@ int outside_open(const struct outside_settings *settings, struct outside **out, 
 	if (!o)
 		return -ENOMEM;
 	o->set = *settings;
-	o->program = o->ring.fd = o->guard.fd = -1;
+	o->program = o->ring.fd = -1;
 	o->maps.shared_fd = o->maps.traps_fd = o->maps.notes_fd = -1;
 	pthread_mutex_init(&o->lock, NULL);
 	pthread_mutex_init(&o->armers_lock, NULL);
@@ -208,7 +204,6 @@ void outside_stop(struct outside *o)
 	pthread_cond_broadcast(&o->over);
 	pthread_mutex_unlock(&o->lock);
 	outside_turns_stop(o);
-	outside_guard_close(&o->guard);
 	outside_armers_stop(o);
 	outside_cpus_close(&o->cpus);
 }

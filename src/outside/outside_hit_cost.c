@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "code/reach/code_file.h"
 #include "event/uprobe/uprobe_filter.h"
+#include "event/uprobe/uprobe_owner.h"
 #include "outside/outside_priv.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #define TRIES 8u
@@ -47,23 +47,29 @@ static uint64_t time_of_passes(void)
 	return best;
 }
 
-uint64_t outside_hit_cost(struct outside_guard *guard, int program)
+uint64_t outside_hit_cost(int program)
 {
-	static struct outside_link link;
 	const uint64_t site = (uintptr_t)outside_hit_cost_site;
+	const uint64_t cookie = 0;
 	struct code_file file;
 
 	if (code_file_find(getpid(), site, &file))
 		return OUTSIDE_HIT_NS;
-	link.program = program;
-	link.pid = uprobe_filters_processes() ? (uint32_t)getpid() : 0;
-	link.count = 1;
-	memcpy(link.path, file.path, sizeof(link.path));
-	link.offsets[0] = site - file.start + file.offset;
-	if (outside_guard_attach(guard, &link))
+	const uint64_t offset = site - file.start + file.offset;
+	const struct uprobe_multi link = {
+		.prog_fd = (uint32_t)program,
+		.attach_type = UPROBE_MULTI_ATTACH,
+		.path = (uintptr_t)file.path,
+		.offsets = (uintptr_t)&offset,
+		.cookies = (uintptr_t)&cookie,
+		.count = 1,
+		.pid = uprobe_filters_processes() ? (uint32_t)getpid() : 0,
+	};
+	int fd = uprobe_link_new(&link, sizeof(link));
+	if (fd < 0)
 		return OUTSIDE_HIT_NS;
 	uint64_t cost = time_of_passes();
-	outside_guard_detach(guard);
+	uprobe_link_close(fd);
 	cost = cost > LEAST_NS ? cost : LEAST_NS;
 	return cost < MOST_NS ? cost : MOST_NS;
 }

@@ -16,6 +16,7 @@
 #define OUTSIDE_EVENTS_MAX 1024u
 #define OUTSIDE_ARMERS 2u /* one at least is on a CPU that is free */
 #define OUTSIDE_CAUGHT_MAX 64u
+#define OUTSIDE_LINKS 64u
 #define OUTSIDE_HIT_NS 4000u /* what a probe costs that stalls no thread, where it is not known */
 
 /* The watch: an event on each CPU, or in each thread. */
@@ -27,28 +28,14 @@ struct outside_cpus {
 	int fds[OUTSIDE_EVENTS_MAX];
 };
 
-/* Probes in one file; count 0: all that there are go. */
-struct outside_link {
-	int program;
-	uint32_t pid; /* 0: of all processes, and the program filters */
-	uint32_t count;
-	char path[CODE_PATH_MAX];
-	uint64_t offsets[OUTSIDE_SITES];
-	uint64_t cookies[OUTSIDE_SITES];
-};
-
-/* A process that owns the probes. */
-struct outside_guard {
-	int fd; /* -1: none */
-	pid_t pid;
-};
-
 /* What has probes now. */
 struct outside_turn {
 	uint32_t count; /* of rows in the map */
 	struct outside_function *functions[OUTSIDE_SITES];
 	uint32_t function_count;
 	uint64_t began_ns;
+	int links[OUTSIDE_LINKS]; /* the probes: one link for each file, or for a part of its sites */
+	uint32_t link_count;
 	bool is_hot;
 };
 
@@ -58,8 +45,7 @@ struct outside {
 	struct outside_shared *shared;
 	struct outside_traps *traps;
 	struct ringbuf ring;
-	int program; /* at sites */
-	struct outside_guard guard;
+	int program;	 /* at sites */
 	uint64_t hit_ns; /* what a probe costs that stalls no thread */
 	struct outside_cpus cpus;
 	struct outside_code code;
@@ -96,15 +82,8 @@ void outside_cpus_close(struct outside_cpus *cpus);
 int outside_cpus_watch(struct outside_cpus *cpus, uint64_t address, uint32_t len);
 void outside_cpus_rest(struct outside_cpus *cpus);
 
-/* outside_guard.c: 0 or -errno; ECANCELED: it was killed. */
-int outside_guard_open(struct outside_guard *g);
-int outside_guard_attach(struct outside_guard *g, const struct outside_link *link);
-int outside_guard_detach(struct outside_guard *g);
-/* All probes go first. */
-void outside_guard_close(struct outside_guard *g);
-
 /* outside_hit_cost.c: in nanoseconds. */
-uint64_t outside_hit_cost(struct outside_guard *guard, int program);
+uint64_t outside_hit_cost(int program);
 
 /* outside_armer.c */
 int outside_armers_start(struct outside *o);

@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "event/uprobe/uprobe_filter.h"
+#include "event/uprobe/uprobe_owner.h"
 #include "outside/outside_priv.h"
 #include "record/race_region.h"
 
@@ -211,7 +212,7 @@ static int choose_cold(struct outside *o)
 		if (!o->order || o->order_at == o->code.function_count) {
 			int err = t->count ? 1 : begin_round(o);
 			if (err)
-				return err < 0 ? err : 0;
+				return err;
 		}
 		struct outside_function *f = &o->code.functions[o->order[o->order_at++]];
 		if (f->policy == OUTSIDE_INCLUDED && !f->heat && !is_in_turn(t, f))
@@ -243,18 +244,36 @@ static const struct outside_module *module_of_row(const struct outside *o, uint3
 /* Rows of one file. 0 or -errno. */
 static int link_rows(struct outside *o, uint32_t first, uint32_t count)
 {
-	static struct outside_link link;
+	static uint64_t offsets[OUTSIDE_SITES];
+	static uint64_t cookies[OUTSIDE_SITES];
 	const struct outside_module *m = module_of_row(o, first);
+	const struct uprobe_multi link = {
+		.prog_fd = (uint32_t)o->program,
+		.attach_type = UPROBE_MULTI_ATTACH,
+		.path = (uintptr_t)m->file.path,
+		.offsets = (uintptr_t)offsets,
+		.cookies = (uintptr_t)cookies,
+		.count = count,
+		.pid = uprobe_filters_processes() ? (uint32_t)o->set.pid : 0,
+	};
 
-	link.program = o->program;
-	link.pid = uprobe_filters_processes() ? (uint32_t)o->set.pid : 0;
-	link.count = count;
-	memcpy(link.path, m->file.path, sizeof(link.path));
+	if (o->turn.link_count == OUTSIDE_LINKS)
+		return -E2BIG;
 	for (uint32_t i = 0; i < count; i++) {
-		link.offsets[i] = o->traps->rows[first + i].place - m->file.start + m->file.offset;
-		link.cookies[i] = first + i;
+		offsets[i] = o->traps->rows[first + i].place - m->file.start + m->file.offset;
+		cookies[i] = first + i;
 	}
-	return outside_guard_attach(&o->guard, &link);
+	int fd = uprobe_link_new(&link, sizeof(link));
+	if (fd < 0)
+		return fd;
+	o->turn.links[o->turn.link_count++] = fd;
+	return 0;
+}
+
+static void close_links(struct outside_turn *t)
+{
+	while (t->link_count)
+		uprobe_link_close(t->links[--t->link_count]);
 }
 
 /* The kernel refuses all where it refuses one: the halves are tried. */
@@ -264,7 +283,7 @@ static int attach_rows(struct outside *o, uint32_t first, uint32_t count)
 
 	if (!err)
 		o->sums.sites += count;
-	if (!err || err == -ESRCH || err == -EPERM || err == -ENOMEM || err == -ECANCELED)
+	if (!err || err == -ESRCH || err == -EPERM || err == -ENOMEM)
 		return err;
 	if (count == 1 || err == -E2BIG) {
 		o->sums.refused += count;
@@ -389,7 +408,7 @@ static void end_turn(struct outside *o)
 			 atomic_get(&o->shared->turn_hits) >= o->shared->most_hits);
 
 	atomic_set(&o->shared->is_open, (uint64_t)0);
-	outside_guard_detach(&o->guard);
+	close_links(&o->turn);
 	uint64_t hits = atomic_get(&o->shared->turn_hits);
 	atomic_add(&o->shared->credit_ns, -(int64_t)(hits * o->hit_ns));
 	note_sites(o);
@@ -416,13 +435,17 @@ static void wait_turn(struct outside *o)
 
 static void wait_for_credit(struct outside *o)
 {
-	uint64_t until = clock_now_ns() + PAUSE_NS;
+	uint64_t wait = PAUSE_NS;
 
 	while (!atomic_get(&o->is_stopping) &&
 	       (clock_now_ns() < until || atomic_get(&o->shared->credit_ns) < TURN_CREDIT_NS)) {
+/* Each look costs the budget some microseconds: none before the credit can be there. */
 		wait_ns(o, TICK_NS);
 		earn(o);
-	}
+		int64_t missing = TURN_CREDIT_NS - atomic_get(&o->shared->credit_ns);
+		wait = missing > 0 ? (uint64_t)missing * PPM / (o->set.budget_ppm + 1) : 0;
+		wait = wait && wait < PAUSE_NS ? PAUSE_NS : wait;
+	} while (wait && !atomic_get(&o->is_stopping));
 }
 
 static void *turner(void *arg)
@@ -436,7 +459,7 @@ static void *turner(void *arg)
 		if (atomic_get(&o->is_stopping) || begin_turn(o))
 			break;
 	}
-	outside_guard_detach(&o->guard);
+	close_links(&o->turn);
 	return NULL;
 }
 
@@ -467,5 +490,5 @@ void outside_turns_stop(struct outside *o)
 	if (o->has_turner)
 		pthread_join(o->turner, NULL);
 	o->has_turner = false;
-	outside_guard_detach(&o->guard);
+	close_links(&o->turn);
 }

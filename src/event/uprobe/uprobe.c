@@ -69,16 +69,6 @@ static int find_sites(pid_t pid, const uint64_t *addrs, size_t count, struct upr
 
 uprobe_owner_call uprobe_owner;
 
-static int link_new(const void *attr, size_t bytes)
-{
-	return (int)uprobe_call(SYS_bpf, BPF_LINK_CREATE, (long)(uintptr_t)attr, (long)bytes, 0, 0);
-}
-
-static void link_close(int fd)
-{
-	uprobe_call(SYS_close, fd, 0, 0, 0, 0);
-}
-
 static int keep_link(struct trapline_event *ev, int fd)
 {
 	struct event_links *links = &ev->links;
@@ -89,7 +79,7 @@ static int keep_link(struct trapline_event *ev, int fd)
 		void *grown = old_bytes ? memory_remap(links->fds, old_bytes, bytes) :
 					  memory_map(bytes);
 		if (memory_failed(grown)) {
-			link_close(fd);
+			uprobe_link_close(fd);
 			return memory_error(grown);
 		}
 		links->fds = grown;
@@ -128,7 +118,7 @@ static int attach_multi(struct trapline_event *ev, const struct uprobe_site *sit
 	}
 	link.offsets = (uintptr_t)numbers;
 	link.cookies = (uintptr_t)(numbers + count);
-	int fd = link_new(&link, sizeof(link));
+	int fd = uprobe_link_new(&link, sizeof(link));
 	memory_unmap(numbers, bytes);
 	return fd < 0 ? fd : keep_link(ev, fd);
 }
@@ -157,15 +147,15 @@ static int attach_by_cpu(struct trapline_event *ev, const struct uprobe_site *si
 	link.link_create.target_fd = (uint32_t)fd;
 	link.link_create.attach_type = BPF_PERF_EVENT;
 	link.link_create.perf_event.bpf_cookie = site->address;
-	int link_fd = link_new(&link, sizeof(link));
+	int link_fd = uprobe_link_new(&link, sizeof(link));
 	if (link_fd < 0) {
-		link_close(fd);
+		uprobe_link_close(fd);
 		return link_fd;
 	}
 	/* The link before the event: while it is there it keeps the event armed. */
 	int err = keep_link(ev, link_fd);
 	if (err)
-		link_close(fd);
+		uprobe_link_close(fd);
 	return err ? err : keep_link(ev, fd);
 }
 
@@ -355,7 +345,7 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 static void detach_sites(struct event_links *links)
 {
 	while (links->count)
-		link_close(links->fds[--links->count]);
+		uprobe_link_close(links->fds[--links->count]);
 }
 
 enum uprobe_rest {

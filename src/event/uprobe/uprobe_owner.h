@@ -13,6 +13,10 @@
 
 #include "base/sys.h"
 
+#include <linux/bpf.h>
+#include <stddef.h>
+#include <stdint.h>
+
 typedef long (*uprobe_owner_call)(long number, const long args[5]);
 
 /* Makes a system call in the owner's name. NULL: the thread makes it itself. */
@@ -23,6 +27,17 @@ static inline long uprobe_call(long number, long a, long b, long c, long d, long
 	const long args[5] = { a, b, c, d, e };
 
 	return uprobe_owner ? uprobe_owner(number, args) : sys5(number, a, b, c, d, e);
+}
+
+/* `attr` is what BPF_LINK_CREATE takes. A descriptor, or -errno. */
+static inline int uprobe_link_new(const void *attr, size_t bytes)
+{
+	return (int)uprobe_call(SYS_bpf, BPF_LINK_CREATE, (long)(uintptr_t)attr, (long)bytes, 0, 0);
+}
+
+static inline void uprobe_link_close(int fd)
+{
+	uprobe_call(SYS_close, fd, 0, 0, 0, 0);
 }
 
 #endif
