@@ -20,7 +20,8 @@
 
 #define TURN_NS 250000000u /* with nothing but cold code */
 #define PAUSE_NS 20000000u /* between turns, at least: code is changed for each */
-#define TICK_NS 5000000u
+#define LOOK_NS 25000000u
+#define LOOK_LAST_NS 200000000u
 #define HITS_MOST 2000u
 #define HITS_LEAST 200u
 #define COLD_SITES 64u /* of a function in one turn */
@@ -210,7 +211,9 @@ static int choose_cold(struct outside *o)
 	for (uint32_t looked = 0; looked < o->code.function_count && t->count < OUTSIDE_SITES / 2;
 	     looked++) {
 		if (!o->order || o->order_at == o->code.function_count) {
-			int err = t->count ? 1 : begin_round(o);
+			if (looked && t->count)
+				return 0;
+			int err = begin_round(o);
 			if (err)
 				return err;
 		}
@@ -428,7 +431,7 @@ static void wait_turn(struct outside *o)
 {
 	while (!atomic_get(&o->is_stopping) && !atomic_get(&o->is_turn_over) &&
 	       clock_now_ns() - o->turn.began_ns < TURN_NS) {
-		wait_ns(o, TICK_NS);
+		wait_ns(o, LOOK_NS);
 		earn(o);
 	}
 }
@@ -437,10 +440,8 @@ static void wait_for_credit(struct outside *o)
 {
 	uint64_t wait = PAUSE_NS;
 
-	while (!atomic_get(&o->is_stopping) &&
-	       (clock_now_ns() < until || atomic_get(&o->shared->credit_ns) < TURN_CREDIT_NS)) {
-/* Each look costs the budget some microseconds: none before the credit can be there. */
-		wait_ns(o, TICK_NS);
+	do {
+		wait_ns(o, wait < LOOK_LAST_NS ? wait : LOOK_LAST_NS);
 		earn(o);
 		int64_t missing = TURN_CREDIT_NS - atomic_get(&o->shared->credit_ns);
 		wait = missing > 0 ? (uint64_t)missing * PPM / (o->set.budget_ppm + 1) : 0;
