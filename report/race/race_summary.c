@@ -164,7 +164,7 @@ static void print_advice(const struct race_totals *t, const struct race_summary_
 
 	if (t->is_sweep) {
 		fputs("try: a longer search (--for 5m)\n", f);
-	} else if (!how->command || how->is_endless || t->has_jvm) {
+	} else if (!how->command || how->is_endless || t->has_jvm || t->is_outside) {
 		fprintf(f, "try: a longer search (--for 10m)%s\n",
 			how->overhead < ADVISED_OVERHEAD ? " or a higher cost (--overhead 20%)" :
 							   "");

@@ -274,6 +274,14 @@ static void few_tested_accesses_are_said_and_what_to_do(void **state)
 	       ALL_WELL
 	       "only 774 of about 5200 memory accesses were tested\n"
 	       "try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n");
+	t.has_jvm = false;
+	t.is_outside = true; /* a sweep needs the detector inside */
+	expect(&t, &plain,
+	       ALL_WELL
+	       "only 774 of about 5200 memory accesses were tested\n"
+	       "try: a longer search (--for 10m) or a higher cost (--overhead 20%)\n");
+	t.is_outside = false;
+	t.has_jvm = true;
 	how.command = NULL;
 	how.overhead = 50;
 	expect(&t, &how,
