@@ -58,14 +58,13 @@ static __attribute__((noipa)) void price_here(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* What one trap costs here. Nothing could be found where it cannot be had. */
-static int measure_trap(uint64_t *trap_ns)
+/* What one trap costs here. 0, or -errno and the reason: no watch can be had. */
+static int measure_trap(uint64_t *trap_ns, char *why, size_t bytes)
 {
 	TRAPLINE_OPTS(event, opts);
 	struct trapline_event *ev = NULL;
 	struct trapline *self = NULL;
 	uint64_t best = UINT64_MAX;
-	char why[600];
 
 	opts.callback = on_price;
 	opts.scope = TRAPLINE_CALLER;
@@ -73,7 +72,7 @@ static int measure_trap(uint64_t *trap_ns)
 	if (!err)
 		err = trapline_break(self, (uintptr_t)price_here, &opts, &ev);
 	if (err)
-		trapline_explain(err, why, sizeof(why));
+		trapline_explain(err, why, bytes);
 	for (int i = 0; !err && i < PRICE_TRIES; i++) {
 		uint64_t start = clock_now_ns();
 		price_here();
@@ -82,17 +81,32 @@ static int measure_trap(uint64_t *trap_ns)
 	}
 	trapline_event_close(ev);
 	trapline_close(self);
-	if (err)
+	if (!err && !hits)
+		snprintf(why, bytes, "one did not fire; see `trapline check`");
+	*trap_ns = best;
+	return err ? err : hits ? 0 : -ENODEV;
+}
+
+/* Inside, unless no debug register works. Where all are in use, one may be free in a moment. */
+static int choose_side(struct race_cli_settings *set, struct race_run *run)
+{
+	char why[600];
+
+	int err = measure_trap(&run->region->settings.trap_ns, why, sizeof(why));
+	if (!err)
+		return CLI_OK;
+	if (geteuid() || err == -ENOSPC || err == -EBUSY || set->inside || set->sweep ||
+	    set->replay || set->heap)
 		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
 				 why);
-	if (!hits)
-		return cli_wrong(COMMAND, "cannot search: a hardware breakpoint did not fire; see "
-					  "`trapline check`");
-	*trap_ns = best;
+	cli_note(COMMAND, "no hardware breakpoint is available: %s; searching as --outside does",
+		 why);
+	set->outside = 1;
+	run->region->settings.is_outside = 1;
 	return CLI_OK;
 }
 
-int race_region_open(const struct race_cli_settings *set, struct race_run *run)
+int race_region_open(struct race_cli_settings *set, struct race_run *run)
 {
 	int status = agent_region_open(COMMAND, REGION_NAME, RACE_MAGIC, sizeof(*run->region),
 				       &run->memory);
@@ -111,7 +125,7 @@ int race_region_open(const struct race_cli_settings *set, struct race_run *run)
 		return CLI_OK;
 	if (!set->sweep && !set->replay)
 		race_cpus_prepare();
-	status = measure_trap(&run->region->settings.trap_ns);
+	status = choose_side(set, run);
 	return !status && set->heap ? preload_heap() : status;
 }
 

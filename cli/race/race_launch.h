@@ -37,8 +37,8 @@ struct race_run {
 
 extern const struct search_kind race_search;
 
-/* Each returns 0 or an exit status, line printed. */
-int race_region_open(const struct race_cli_settings *set, struct race_run *run);
+/* Each returns 0 or an exit status, line printed. Without debug registers set->outside is set. */
+int race_region_open(struct race_cli_settings *set, struct race_run *run);
 void race_region_close(struct race_run *run);
 int race_command_start(const struct race_cli_settings *set, struct race_run *run);
 /* The search ends in all processes of the command, and the processes continue. */

@@ -78,7 +78,10 @@ static int open_engine(const struct race_cli_settings *set, struct race_run *run
 		err = outside_start(x->engine, &why);
 	if (err)
 		return outside_refuse(x, err, why);
-	x->row->watches = 1;
+	struct outside_sums s;
+	outside_sum_up(x->engine, &s);
+	run->region->settings.is_by_sites = s.is_by_sites;
+	x->row->watches = !s.is_by_sites;
 	return CLI_OK;
 }
 
@@ -249,6 +252,10 @@ void race_outside_text(struct race_outside *x, int is_verbose, FILE *f)
 		" functions had their turn (%.0f%%), in %" PRIu64 " turn%s; cost %.2f%%\n",
 		s.turned, s.functions, share_of(s.turned, s.functions), s.turns, plural(s.turns),
 		share_of(s.spent_ns, s.run_ns));
+	if (s.is_by_sites)
+		fputs("no debug register of this machine works: accesses meet only where both have "
+		      "a probe; the C library and locked instructions have none\n",
+		      f);
 	if (s.left_out)
 		fprintf(f, "left out: %" PRIu64 " function%s of %s\n", s.left_out,
 			plural(s.left_out),

@@ -268,6 +268,8 @@ json_t *race_summary_object(struct race_report *r, const struct race_totals *t,
 	json_object_set_new(j, "type", json_string("summary"));
 	add_verdicts(r, grade_max, j);
 	json_object_set_new(j, "searched_from", json_string(t->is_outside ? "outside" : "inside"));
+	json_object_set_new(j, "watched_by",
+			    json_string(t->is_by_sites ? "probes" : "debug_registers"));
 	json_object_set_new(j, "stalls", run_json_count(t->counters[RACE_STALLS]));
 	json_object_set_new(j, "runs", run_json_count(t->runs));
 	json_object_set_new(j, "runs_cut", run_json_count(t->runs_cut));

@@ -344,10 +344,11 @@ static void race_print_bookkeeping(const struct race_totals *t, FILE *f)
 		fprintf(f, ", at most %" PRIu32 " thread%s at the same time", t->most_threads,
 			plural(t->most_threads));
 	if (t->processes)
-		fprintf(f, "; watchpoints %s",
-			t->on_cpus == t->processes ? "on the CPUs" :
-			t->on_cpus		   ? "on the CPUs and in each thread" :
-						     "in each thread");
+		fprintf(f, "; %s",
+			t->is_by_sites		   ? "no watchpoints" :
+			t->on_cpus == t->processes ? "watchpoints on the CPUs" :
+			t->on_cpus		   ? "watchpoints on the CPUs and in each thread" :
+						     "watchpoints in each thread");
 	fputc('\n', f);
 	if (!t->is_replay)
 		fprintf(f,

@@ -134,6 +134,7 @@ void race_totals(const struct race_region *region, struct race_totals *out)
 	out->sites = region->sites_covered;
 	out->is_sweep = region->settings.is_sweep != 0;
 	out->is_outside = region->settings.is_outside != 0;
+	out->is_by_sites = region->settings.is_by_sites != 0;
 	out->is_replay = region->settings.range_count != 0;
 	out->has_openmp = is_loaded(region, "/libgomp.so") || is_loaded(region, "/libomp.so") ||
 			  is_loaded(region, "/libiomp5.so");

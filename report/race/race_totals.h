@@ -49,8 +49,9 @@ struct race_totals {
 	uint64_t lost_processes;
 	bool is_sweep;
 	bool is_outside;
-	bool is_replay; /* only the two sites of one race */
-	bool is_varied; /* runs differed in their environment */
+	bool is_by_sites; /* no debug register works */
+	bool is_replay;	  /* only the two sites of one race */
+	bool is_varied;	  /* runs differed in their environment */
 	bool has_openmp;
 	bool has_jvm; /* its code is made at run time, and a run of it takes long */
 	/*

@@ -23,6 +23,9 @@
  * small share of the time. The probes go when the command ends, however it ends
  * (event/uprobe/uprobe_owner.h).
  *
+ * Where no debug register works there is no watch, and the stall opens at once. The hit is then
+ * the program at another site, whose thread is about to access the same bytes.
+ *
  * A thread that comes past a probe makes its access in a copy of the instruction, in a page of the
  * kernel's. So each thread has a note of its last site, by which such an access is known.
  */
@@ -103,6 +106,7 @@ static int open_programs(struct outside *o, const char **why)
 	       "debugger, trapline or perf that uses them";
 	err = outside_cpus_open(&o->cpus, watch, o->set.pid);
 	sys_close(watch); /* the events keep it */
+	o->shared->is_by_sites = !o->cpus.fires;
 	return err;
 }
 
@@ -191,6 +195,7 @@ void outside_sum_up(struct outside *o, struct outside_sums *out)
 	out->is_go = o->code.is_go;
 	out->hit_ns = o->hit_ns;
 	out->is_on_cpus = o->cpus.is_on_cpus;
+	out->is_by_sites = o->shared && o->shared->is_by_sites;
 	for (uint32_t i = 0; i < o->code.module_count; i++)
 		out->modules += o->code.modules[i].policy == OUTSIDE_INCLUDED;
 	out->spent_ns = out->counts[OUTSIDE_COUNT_HELD_NS] +

@@ -27,6 +27,7 @@ struct outside_settings {
 struct outside_caught {
 	struct outside_slot slot;
 	struct outside_trap trap;
+	struct outside_trap second; /* where slot.second.site is not 0 */
 };
 
 /* How far it came. */
@@ -50,7 +51,8 @@ struct outside_sums {
 	uint64_t counts[OUTSIDE_COUNTS];
 	uint64_t hit_ns; /* what a probe costs */
 	bool is_go;
-	bool is_on_cpus; /* the watch is; else in each thread */
+	bool is_on_cpus;  /* the watch is; else in each thread */
+	bool is_by_sites; /* no debug register works: a second access is seen at a probe alone */
 };
 
 /*

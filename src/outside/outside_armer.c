@@ -51,6 +51,10 @@ static void keep(struct outside *o, const struct outside_slot *slot)
 	if (c) {
 		memcpy(&c->slot, slot, sizeof(*slot));
 		c->trap = o->traps->rows[slot->site % OUTSIDE_SITES];
+		if (slot->second.site) {
+			c->second = o->traps->rows[(slot->second.site - 1) % OUTSIDE_SITES];
+			c->slot.second.value = slot->after;
+		}
 	}
 	pthread_mutex_lock(&o->lock);
 	if (c && o->caught_count < OUTSIDE_CAUGHT_MAX) {

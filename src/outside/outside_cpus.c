@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -48,6 +49,43 @@ static int open_on_cpus(struct outside_cpus *c)
 	return !err && c->count < (uint32_t)get_nprocs() ? -ENODEV : err;
 }
 
+/* An access of this thread, on the CPU where it is now. */
+static bool fires_here(const struct outside_cpus *c)
+{
+	static volatile uint64_t word;
+	struct perf_event_attr attr = c->attr;
+	uint64_t hits = 0;
+
+	attr.bp_addr = (uintptr_t)&word;
+	attr.disabled = 0;
+	int fd = sys_perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return true; /* it is not known: opening the watch shows why */
+	word = 1;
+	sys_read(fd, &hits, sizeof(hits));
+	sys_close(fd);
+	return hits > 0;
+}
+
+/* Below some hypervisors the debug registers take any address, and never trap. */
+static bool fires_on_all(const struct outside_cpus *c)
+{
+	cpu_set_t allowed;
+	cpu_set_t one;
+	bool fires = true;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		return fires_here(c);
+	for (size_t cpu = 0; fires && cpu < CPU_SETSIZE; cpu++) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		if (CPU_ISSET(cpu, &allowed) && !sched_setaffinity(0, sizeof(one), &one))
+			fires = fires_here(c);
+	}
+	sched_setaffinity(0, sizeof(allowed), &allowed);
+	return fires;
+}
+
 static int open_in_thread(void *arg, pid_t tid)
 {
 	int err = open_one(arg, tid, -1);
@@ -79,6 +117,9 @@ int outside_cpus_open(struct outside_cpus *c, int program, pid_t pid)
 	c->attr.disabled = 1;
 	c->attr.exclude_kernel = 1;
 	c->attr.exclude_hv = 1;
+	c->fires = fires_on_all(c);
+	if (!c->fires)
+		return 0;
 	int err = open_on_cpus(c);
 	c->is_on_cpus = !err;
 	if (err) {

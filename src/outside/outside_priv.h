@@ -23,6 +23,7 @@
 struct outside_cpus {
 	struct perf_event_attr attr;
 	int program;
+	bool fires; /* the debug registers work */
 	bool is_on_cpus;
 	uint32_t count;
 	int fds[OUTSIDE_EVENTS_MAX];
@@ -33,9 +34,9 @@ struct outside_turn {
 	uint32_t count; /* of rows in the map */
 	struct outside_function *functions[OUTSIDE_SITES];
 	uint32_t function_count;
-	uint64_t began_ns;
-	int links[OUTSIDE_LINKS]; /* the probes: one link for each file, or for a part of its sites */
+	int links[OUTSIDE_LINKS]; /* the probes, by file */
 	uint32_t link_count;
+	uint64_t began_ns;
 	bool is_hot;
 };
 

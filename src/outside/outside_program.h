@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outside_program.h - the BPF programs of a search from outside. */
+/* outside_program.h - the BPF programs of a search from outside: at sites, and at the watch. */
 #ifndef OUTSIDE_PROGRAM_H
 #define OUTSIDE_PROGRAM_H
 

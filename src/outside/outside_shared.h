@@ -39,6 +39,8 @@ struct outside_side {
 	uint64_t pid_tid;
 	uint64_t value;	   /* of the watched bytes then */
 	uint64_t note;	   /* the second side: address of the last site that this thread reached */
+	uint64_t site;	   /* the second side: 1 + number of the site that it is at; 0: behind */
+	uint64_t address;  /* ... and what it accesses there */
 	uint64_t stack_at; /* aligned to a chunk, at sp or below */
 	uint64_t stack_len;
 	char thread[16];
@@ -94,6 +96,7 @@ struct outside_shared {
 	uint64_t most_hits;
 	uint64_t arm_ns;
 	uint64_t hot_ns;      /* a stall of a site that many threads reach */
+	uint64_t is_by_sites; /* no debug register works: a second access is seen at its site */
 	uint64_t range_count; /* code whose accesses do not count as second ones */
 	struct outside_range ranges[OUTSIDE_RANGES];
 	/* By both: */

@@ -207,6 +207,21 @@ static bool find_by_note(struct outside *o, const struct outside_caught *c, stru
 	return false;
 }
 
+/* It was seen before its access, at a site. */
+static bool find_by_site(struct outside *o, const struct outside_caught *c, struct second *out)
+{
+	const uint64_t pc = c->second.place;
+	struct insn insn;
+	const uint8_t *code;
+
+	if (!outside_decode(o, pc, &insn, &code))
+		return false;
+	const struct insn_memory *m = operand_of(&insn, &c->second, pc);
+	if (m)
+		describe(&insn, (unsigned int)(m - insn.memory), pc, c->slot.second.address, out);
+	return m != NULL;
+}
+
 static bool find_back(struct outside *o, const struct outside_caught *c, struct second *out)
 {
 	const uint64_t behind = c->slot.second.regs[INSN_RIP];
@@ -247,10 +262,13 @@ int outside_second_side(struct outside *o, const struct outside_caught *c, struc
 {
 	const uint64_t behind = c->slot.second.regs[INSN_RIP];
 	struct second s = { 0 };
-	bool is_in_copy = !outside_module_at(&o->code, behind - 1);
-	bool is_known = is_in_copy ? find_by_note(o, c, &s) : find_back(o, c, &s);
+	bool is_before = c->slot.second.site != 0;
+	bool is_in_copy = !is_before && !outside_module_at(&o->code, behind - 1);
+	bool is_known = is_before  ? find_by_site(o, c, &s) :
+			is_in_copy ? find_by_note(o, c, &s) :
+				     find_back(o, c, &s);
 
-	if (is_in_copy && !is_known)
+	if ((is_before || is_in_copy) && !is_known)
 		return RACE_HITS_EXCLUDED;
 	uint64_t at = is_known ? s.pc : behind;
 	if (outside_policy_at(&o->code, is_known ? at : at - 1) == OUTSIDE_RUNTIME)

@@ -27,7 +27,8 @@
 #define COLD_SITES 64u /* of a function in one turn */
 #define HOT_SITES 12u
 #define WARM_FUNCTIONS 8u
-#define HOT_PART 2u /* of the turns, one in so many is for hot code while there is cold code */
+#define HOT_TOGETHER 4u /* where an access is seen by its probe alone */
+#define HOT_PART 2u	/* of the turns, one in so many is for hot code while there is cold code */
 #define CREDIT_MOST_NS 40000000
 #define HOLD_MOST_NS 1000000u
 #define HOLD_MOSTLY_NS 350000u
@@ -165,6 +166,14 @@ static void add_function(struct outside *o, struct outside_function *f, uint32_t
 	t->functions[t->function_count++] = f;
 }
 
+static bool is_in_turn(const struct outside_turn *t, const struct outside_function *f)
+{
+	for (uint32_t i = 0; i < t->function_count; i++)
+		if (t->functions[i] == f)
+			return true;
+	return false;
+}
+
 static void choose_hot(struct outside *o)
 {
 	uint32_t wanted = (uint32_t)(outside_random() % o->hot);
@@ -172,19 +181,12 @@ static void choose_hot(struct outside *o)
 	for (uint32_t i = 0; i < o->code.function_count; i++) {
 		struct outside_function *f = &o->code.functions[i];
 
-		if (f->policy == OUTSIDE_INCLUDED && f->heat && !wanted--) {
+		if (f->policy == OUTSIDE_INCLUDED && f->heat && !wanted-- &&
+		    !is_in_turn(&o->turn, f)) {
 			add_function(o, f, HOT_SITES);
 			return;
 		}
 	}
-}
-
-static bool is_in_turn(const struct outside_turn *t, const struct outside_function *f)
-{
-	for (uint32_t i = 0; i < t->function_count; i++)
-		if (t->functions[i] == f)
-			return true;
-	return false;
 }
 
 /* Threads were seen there: each cold turn has some of these. */
@@ -233,7 +235,8 @@ static int choose(struct outside *o)
 	t->is_hot = o->hot && (is_all_hot || outside_random() % HOT_PART == 0);
 	if (!t->is_hot)
 		return choose_cold(o);
-	choose_hot(o);
+	for (uint32_t i = 0; i < (o->shared->is_by_sites ? HOT_TOGETHER : 1); i++)
+		choose_hot(o);
 	return 0;
 }
 
@@ -436,6 +439,7 @@ static void wait_turn(struct outside *o)
 	}
 }
 
+/* Each look costs the budget some microseconds: none before the credit can be there. */
 static void wait_for_credit(struct outside *o)
 {
 	uint64_t wait = PAUSE_NS;

@@ -311,6 +311,7 @@ struct race_settings {
 	uint64_t is_sweep;    /* by sites, and the cost does not matter */
 	uint64_t is_heap;     /* heap blocks are recorded */
 	uint64_t is_outside;  /* nothing is in the process: the command writes the records */
+	uint64_t is_by_sites; /* ... and no debug register works, so there is no watch */
 	uint64_t range_count; /* above 0: a sweep over these alone, to show a race again */
 	struct race_range ranges[RACE_RANGES];
 	uint64_t trap_ns; /* cost of one trap, for processes that cannot measure it; 0: unknown */

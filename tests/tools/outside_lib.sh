@@ -10,6 +10,10 @@ why=$("$trapline" race --outside -- "$victims/race_racy" read_modify_write 0.2 2
 case $why in
 *'cannot search process '*) skip_all "$why" ;;
 esac
+# Without a debug register two accesses meet at probes alone.
+! "$trapline" race --outside --json -- "$victims/race_racy" read_modify_write 0.2 2>/dev/null |
+	grep -q '"watched_by":"probes"'
+by_probes=$?
 
 # found_outside NAME EXPRESSION PROGRAM ARG...: as found(), but nothing is in the process. The time is the last argument.
 found_outside()
