@@ -54,6 +54,27 @@ TRAPLINE_API int trapline_break_sites(struct trapline *t, const uint64_t *addrs,
 	return event_create(t, &wish, opts, out);
 }
 
+TRAPLINE_API int trapline_break_kernel(struct trapline *t, enum trapline_kernel_event what,
+				       const uint32_t *numbers, size_t count,
+				       const struct trapline_event_opts *opts,
+				       struct trapline_event **out)
+{
+	struct wish wish = { .access = TRAPLINE_EXECUTE,
+			     .is_kernel = 1,
+			     .kernel_event = (uint32_t)what,
+			     .numbers = numbers,
+			     .number_count = count };
+	struct trapline_event_opts o;
+	int err = opts_copy(&o, sizeof(o), opts);
+
+	if (err)
+		return err;
+	if (o.callback || o.filter_fd || o.scope != TRAPLINE_PROCESS || o.flags & TRAPLINE_KERNEL)
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "events of the kernel give records of the whole process only");
+	return event_create(t, &wish, opts, out);
+}
+
 TRAPLINE_API int trapline_count(struct trapline *t, enum trapline_counter what,
 				const struct trapline_event_opts *opts, struct trapline_event **out)
 {

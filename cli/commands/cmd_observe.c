@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "cli/act/then.h"
+#include "cli/break/break_kernel.h"
 #include "cli/break/break_run.h"
 #include "cli/cmd.h"
 #include "cli/code/record_code.h"
@@ -137,9 +138,10 @@ static const struct opt options[] = {
 	"EXPR is a variable or a path that begins with one: counter, server.clients, conn->state,\n" \
 	"table[3].next, file.c:count, ns::Class::total, libc.so.6:environ, symbol+16, 0xADDRESS,\n"  \
 	"*(struct foo *)0xADDRESS. A suffix :N chooses N bytes. Quote what the shell would read."
-#define LOCATION_TEXT                                                                            \
-	"LOCATION is a function, file:line, 0xADDRESS, function+offset, object:function, or a\n" \
-	"pattern such as 'conn_*' or 'libc.so.6:mem*'."
+#define LOCATION_TEXT                                                                             \
+	"LOCATION is a function, file:line, 0xADDRESS, function+offset, object:function, or a\n"  \
+	"pattern such as 'conn_*' or 'libc.so.6:mem*'. Of the kernel: syscall:NAME, fd:NUMBER,\n" \
+	"signal:NAME, exec, fork, exit, oom."
 
 const struct opt_syntax watch_syntax = {
 	.command = "watch",
@@ -285,7 +287,7 @@ static int targets_check(const struct observe_settings *set)
 				 set->then ? "--then" : "--until-hit", several);
 	if (set->process_name && !set->process_name[0])
 		return cli_wrong(set->name, "--name is empty: give the name of a program");
-	if (set->process_name)
+	if (set->process_name || (set->is_break && break_kernel_is_everywhere(set)))
 		return 0;
 	return session_check_target(set->name, set->pids.count ? set->pids.pid[0] : 0,
 				    set->command);
@@ -406,7 +408,9 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	for (const uint64_t start = clock_now_ns();; set.waits_again = true) {
 		status = targets_choose(&set, start);
 		if (!status)
-			status = set.is_break ? break_run(&set) : watch_run(&set);
+			status = !set.is_break	       ? watch_run(&set) :
+				 break_kernel_is(&set) ? break_kernel_run(&set) :
+							 break_run(&set);
 		if (status != OBSERVE_AGAIN)
 			return status;
 	}

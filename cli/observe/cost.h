@@ -14,6 +14,7 @@ enum cost_kind {
 	COST_PROBE_HANDLER, /* the same by the interpreter */
 	COST_PROBE_MEMORY,  /* the same, of a condition that reads memory */
 	COST_PROBE_RECORD,  /* a hit of a probe that is recorded */
+	COST_KERNEL,	    /* an event of the kernel: not measured */
 	COST_KINDS
 };
 

@@ -2,7 +2,8 @@
 /* event_stats.c - the library's statistics under the names that the user sees. */
 #include "cli/observe/event_stats.h"
 
-static const char *const mechanism_names[] = { "signal", "bpf", "ring", "uprobe" };
+static const char *const mechanism_names[] = { "signal", "bpf",	 "ring",      "uprobe",
+					       "probe",	 "trap", "tracepoint" };
 static const char *const evaluator_names[] = { NULL, "kernel", "handler", "reader" };
 
 static const struct count_name {
@@ -45,5 +46,5 @@ void event_stats_add(struct trapline_event *event, struct run_end *end)
 	end->condition_faults += st.condition_faults;
 	end->unseen_changes += st.unseen_changes;
 	end->evaluated_in = evaluator_names[st.evaluated_in % 4];
-	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 4];
+	end->mechanism = mechanism_names[trapline_event_mechanism(event) % 7];
 }

@@ -12,7 +12,7 @@
 static const double run_cost_guess[COST_KINDS] = {
 	[COST_WATCH] = 40000,	     [COST_EMULATED] = 5000,	  [COST_STEPPED] = 60000,
 	[COST_HARDWARE] = 40000,     [COST_PROBE_CODE] = 100,	  [COST_PROBE_HANDLER] = 1000,
-	[COST_PROBE_MEMORY] = 10000, [COST_PROBE_RECORD] = 10000,
+	[COST_PROBE_MEMORY] = 10000, [COST_PROBE_RECORD] = 10000, [COST_KERNEL] = 3000,
 };
 
 double run_cost_ns(struct observe *o, enum cost_kind kind)
@@ -114,6 +114,8 @@ double run_cost_spent_ns(void *observe)
 		double hits = (double)(st.taken + st.while_off);
 		if (trapline_event_mechanism(o->events[i]) == TRAPLINE_BY_UPROBE)
 			sum += hits * uprobe_ns(o);
+		else if (trapline_event_mechanism(o->events[i]) == TRAPLINE_BY_TRACEPOINT)
+			sum += hits * run_cost_known(o, COST_KERNEL);
 		else
 			sum += hits * run_cost_known(o, o->calls_end ? COST_HARDWARE : COST_WATCH);
 	}

@@ -202,6 +202,8 @@ void session_open_memory(struct session *r)
 {
 	char byte;
 
+	if (!r->probe)
+		return;
 	r->memory_fd = program_open_memory(r->pid);
 	if (r->memory_fd >= 0 && pread(r->memory_fd, &byte, 1, (off_t)r->probe) != 1)
 		cli_note(r->name, "no memory is mapped at 0x%llx in process %d now",
@@ -247,7 +249,7 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	if (r->have_ended) {
 		session_child_has_ended(r);
 		if (r->have_ended(r->arg))
-			return "the processes ended";
+			return r->is_one ? "the process ended" : "the processes ended";
 	} else if (polled == -ESRCH || session_child_has_ended(r))
 		return "the process ended";
 	if (polled == -ENOLINK)

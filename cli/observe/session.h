@@ -23,7 +23,8 @@ struct session {
 	char **command; /* that trapline started; NULL: none */
 	uint64_t limit; /* hits; 0: none */
 	uint64_t for_ns;
-	uint64_t probe; /* an address that is mapped as long as the program is the same */
+	/* an address that is mapped as long as the program is the same; 0: any program will do */
+	uint64_t probe;
 	uint64_t started_ns;
 	int memory_fd; /* of the target as it is now: reads nothing after an exec; -1: none */
 	bool output_broken;
@@ -47,6 +48,7 @@ struct session {
 	 * Several processes: the observation ends when this is true. NULL: when the one has ended.
 	 */
 	bool (*have_ended)(void *arg);
+	bool is_one; /* it is one process all the same, which may execute other programs */
 	/*
 	 * Called after each batch of records; returns the ms until the next call. NULL: not called.
 	 */

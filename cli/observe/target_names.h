@@ -39,8 +39,8 @@ struct target_names {
 };
 
 /*
- * The first process and its names. name: of processes that may begin later, or NULL. No rights: no
- * records.
+ * The first process and its names. name: of processes that may begin later, "" for any, or NULL. No
+ * rights: no records.
  */
 void target_names_open(struct target_names *n, struct symbols *first, pid_t pid, const char *name);
 /* After target_name_close() of all processes. */

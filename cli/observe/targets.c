@@ -138,7 +138,8 @@ int targets_add(struct targets *t, const struct observe_settings *set, struct sy
 	if (!targets_are_several(set) || !set->is_break)
 		return 0;
 	for (size_t i = 0; i < count; i++)
-		if (trapline_event_mechanism(events[i]) != TRAPLINE_BY_UPROBE)
+		if (trapline_event_mechanism(events[i]) != TRAPLINE_BY_UPROBE &&
+		    trapline_event_mechanism(events[i]) != TRAPLINE_BY_TRACEPOINT)
 			return cli_wrong(
 				set->name,
 				"cannot observe several processes: uprobes are needed, and a "

@@ -287,10 +287,7 @@ struct trapline_event_opts {
 	trapline_callback callback;
 	/* The library stores it in each hit. */
 	void *arg;
-	/*
-	 * After exactly so many hits over all threads the event is disarmed. 0 means no
-	 * limit.
-	 */
+	/* After exactly so many hits over all threads the event is disarmed. 0 means no limit. */
 	uint64_t limit;
 	uint32_t flags;
 	/* It is an enum trapline_scope. */
@@ -608,6 +605,7 @@ struct trapline_stats {
 	uint64_t while_off;
 	/* Not part of taken: traps of the own process whose cause a hypervisor lost. */
 	uint64_t lost_causes;
+	uint64_t compat; /* trapline_break_kernel(), not part of taken: by the 32-bit interface */
 };
 
 /* Conditions and limits are evaluated here. It decides what a rejected hit costs. */
@@ -647,6 +645,8 @@ enum trapline_mechanism {
 	/* trapline_probe(): by a jump, or by an int3. */
 	TRAPLINE_BY_PROBE = 4,
 	TRAPLINE_BY_TRAP = 5,
+	/* A BPF program writes the record at a tracepoint of the kernel. */
+	TRAPLINE_BY_TRACEPOINT = 6,
 };
 
 /* trapline_event_mechanism - read how an event works here. MT-Safe. AS-Safe. */
@@ -694,6 +694,7 @@ TRAPLINE_API unsigned int trapline_version(void);
 #endif
 
 #include <trapline/caps.h>
+#include <trapline/kernel.h>
 #include <trapline/memory.h>
 
 #endif

@@ -185,8 +185,9 @@ static void read_identity(struct symbols *s)
 
 bool symbols_is_system(const char *module)
 {
-	static const char *const names[] = { "libc.so", "libc-",	"ld-linux",
-					     "libc++",	"libstdc++.so", "libtrapline-guard.so" };
+	static const char *const names[] = { "libc.so",	 "libc-",	 "libpthread",
+					     "ld-linux", "ld-musl",	 "libc.musl",
+					     "libc++",	 "libstdc++.so", "libtrapline-guard.so" };
 
 	for (size_t i = 0; module && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(module, names[i], strlen(names[i])))

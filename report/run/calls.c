@@ -52,7 +52,7 @@ void run_calls_add(struct run_calls *calls, const struct run_hit *hit)
 	}
 	calls->sums[call->site].hits++;
 	calls->hits++;
-	if (call->has_result)
+	if (call->has_result && !call->has_no_duration)
 		add_duration(&calls->sums[call->site], call->duration_ns);
 }
 
@@ -83,9 +83,10 @@ void run_call_text(const struct run_calls *calls, const struct run_call *call, c
 		return;
 	if (call->has_result) {
 		run_duration_text(call->duration_ns, took, sizeof(took));
-		snprintf(buf + used, n - used, "%s%.200s  %s", call->result[0] ? " = " : "",
-			 call->result, took);
-	} else if (calls->with_results && site->kind == RUN_SITE_FUNCTION && !site->has_no_return) {
+		snprintf(buf + used, n - used, "%s%.200s%s%s", call->result[0] ? " = " : "",
+			 call->result, call->has_no_duration ? "" : "  ",
+			 call->has_no_duration ? "" : took);
+	} else if (calls->with_results && run_site_is_call(site->kind) && !site->has_no_return) {
 		snprintf(buf + used, n - used, "  has not returned");
 	}
 }

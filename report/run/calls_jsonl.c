@@ -9,7 +9,7 @@
 
 static json_t *json_origin(const struct run_calls *calls, const struct run_call *call)
 {
-	if (!call->caller || calls->site[call->site].kind != RUN_SITE_FUNCTION)
+	if (!call->caller || !run_site_is_call(calls->site[call->site].kind))
 		return json_null();
 	json_t *j = json_object();
 	json_object_set_new(j, "ip", run_json_hex(call->caller));
@@ -48,7 +48,7 @@ void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit
 	json_t *j = run_jsonl_hit_begin(hit);
 
 	json_object_set_new(j, "site", run_json_text(site->name));
-	if (site->kind == RUN_SITE_INLINED || site->kind == RUN_SITE_FUNCTION)
+	if (site->kind == RUN_SITE_INLINED || run_site_is_call(site->kind))
 		set_function(j, site->name);
 	json_object_set_new(j, "inlined", json_boolean(site->kind == RUN_SITE_INLINED));
 	json_object_set_new(j, "caller", json_origin(calls, call));
@@ -59,8 +59,9 @@ void run_jsonl_call(FILE *f, const struct run_calls *calls, const struct run_hit
 		json_object_set_new(j, "args_when", json_string("later"));
 	json_object_set_new(j, "ret", json_or_null(call->has_result ? call->result_json : NULL));
 	json_object_set_new(j, "duration_ns",
-			    call->has_result ? json_integer((json_int_t)call->duration_ns) :
-					       json_null());
+			    call->has_result && !call->has_no_duration ?
+				    json_integer((json_int_t)call->duration_ns) :
+				    json_null());
 	json_object_set_new(j, "stack", run_jsonl_frames(hit->frames, hit->frame_count));
 	run_jsonl_line(f, j);
 }

@@ -53,6 +53,11 @@ static void text_durations(FILE *f, const struct run_site_sums *b)
 	fprintf(f, "%10s %10s %10s  ", total, mean, most);
 }
 
+static bool is_of_kernel(const struct run_calls *calls)
+{
+	return calls->site_count && calls->site[0].kind == RUN_SITE_KERNEL;
+}
+
 static void text_functions(const struct run_text *o, const struct run_calls *calls,
 			   const struct table *t)
 {
@@ -62,7 +67,7 @@ static void text_functions(const struct run_text *o, const struct run_calls *cal
 	fprintf(f, "\n%10s %6s %8s  ", "hits", "share", "threads");
 	if (calls->with_results)
 		fprintf(f, "%10s %10s %10s  ", "total", "mean", "longest");
-	fputs("function\n", f);
+	fputs(is_of_kernel(calls) ? "event\n" : "function\n", f);
 	for (size_t i = 0; i < t->count && i < rows; i++) {
 		const struct tally_sum *sum = &t->sum[i];
 		const struct run_site *site = &calls->site[sum->ip];
@@ -169,6 +174,11 @@ static void text_mechanism(FILE *f, const struct run_calls_end *more, const char
 		text_probes(f, more, evaluated_in);
 		return;
 	}
+	if (more->tracepoints) {
+		fprintf(f, "mechanism: %" PRIu64 " program%s at tracepoints of the kernel\n",
+			more->tracepoints, more->tracepoints == 1 ? "" : "s");
+		return;
+	}
 	if (more->no_probe)
 		fprintf(f, "; no probes: %s", more->no_probe);
 	fputs(*before == 'm' ? "mechanism: not recorded\n" : "\n", f);
@@ -228,6 +238,8 @@ static void text_limits(struct run_text *o, const struct run_calls *calls,
 		fprintf(f,
 			"not seen: %" PRIu64 " sites where the kernel refuses a breakpoint: %s\n",
 			more->refused, more->refused_names);
+	if (is_of_kernel(calls))
+		return;
 	if (o->is_verbose || !end->taken)
 		fputs("not seen: calls in objects loaded since; calls that jump past the first "
 		      "instruction; inlined copies without debug information\n",
@@ -283,7 +295,7 @@ static void origin_text(const struct run_calls *calls, const struct run_hit *hit
 			size_t n)
 {
 	const struct run_call *call = hit->call;
-	bool is_call = calls->site[call->site].kind == RUN_SITE_FUNCTION;
+	bool is_call = run_site_is_call(calls->site[call->site].kind);
 	const struct place *p = is_call ? &call->caller_place : &hit->place;
 	uint64_t ip = is_call ? call->caller : hit->ip;
 	bool with_module = !p->file && p->function && p->module;

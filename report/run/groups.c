@@ -82,7 +82,7 @@ static void caller_key(const struct run_calls *calls, const struct run_hit *hit,
 	const struct run_call *call = hit->call;
 	size_t i = 0;
 
-	if (call && calls->site[call->site].kind == RUN_SITE_FUNCTION) {
+	if (call && run_site_is_call(calls->site[call->site].kind)) {
 		snprintf(buf, n, "?");
 		if (call->caller)
 			run_place_text_with_line(&call->caller_place, call->caller, buf, n);

@@ -10,14 +10,21 @@
 
 #include "report/run/run.h"
 
-/* As enum code_site_kind. */
+/* As enum code_site_kind, and one more. */
 enum run_site_kind {
 	RUN_SITE_FUNCTION,
 	RUN_SITE_INLINED,
 	RUN_SITE_LINE,
 	RUN_SITE_ADDRESS,
+	RUN_SITE_KERNEL, /* an event of the kernel */
 	RUN_SITE_KINDS
 };
+
+/* It is called, and has a caller. */
+static inline bool run_site_is_call(enum run_site_kind kind)
+{
+	return kind == RUN_SITE_FUNCTION || kind == RUN_SITE_KERNEL;
+}
 
 /* A site with a breakpoint. */
 struct run_site {
@@ -40,6 +47,7 @@ struct run_call {
 	json_t *args_json;
 	bool args_later; /* memory of the process was read after the hit */
 	bool has_result; /* of its return: else it has not returned, or returns are not wanted */
+	bool has_no_duration; /* its begin was not seen */
 	uint64_t duration_ns;
 	const char *result; /* empty: it returns nothing */
 	json_t *result_json;
@@ -78,8 +86,9 @@ struct run_calls_end {
 	uint64_t emulated; /* sites with uprobes on instructions that the kernel emulates */
 	uint64_t stepped;
 	uint64_t hardware;
-	uint64_t probes; /* by a jump in the process */
-	uint64_t traps;	 /* by an int3 there, where a jump does not fit */
+	uint64_t probes;      /* by a jump in the process */
+	uint64_t traps;	      /* by an int3 there, where a jump does not fit */
+	uint64_t tracepoints; /* programs in the kernel */
 	uint64_t refused;
 	const char *refused_names;
 	double emulated_ns; /* cost of a hit; negative: not measured */

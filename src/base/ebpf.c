@@ -109,6 +109,21 @@ int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t
 	return sys_bpf(BPF_PROG_LOAD, &attr, sizeof(attr));
 }
 
+uint64_t ebpf_missed(int program)
+{
+	struct bpf_prog_info info;
+	union bpf_attr attr;
+
+	if (program <= 0)
+		return 0;
+	memset(&info, 0, sizeof(info));
+	memset(&attr, 0, sizeof(attr));
+	attr.info.bpf_fd = (uint32_t)program;
+	attr.info.info_len = sizeof(info);
+	attr.info.info = (uintptr_t)&info;
+	return sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr)) ? 0 : info.recursion_misses;
+}
+
 static int map_create(union bpf_attr *attr)
 {
 	memcpy(attr->map_name, "trapline", sizeof("trapline"));

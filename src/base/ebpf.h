@@ -119,6 +119,9 @@ void ebpf_current_ids(struct ebpf *p, const struct ebpf_ids *ids, int16_t frame_
 /* Load a program; log may be NULL. Returns a descriptor or -errno. AS-Unsafe. */
 int ebpf_load(const struct ebpf *p, enum bpf_prog_type type, char *log, uint32_t log_size);
 
+/* Runs of a program that the kernel skipped because it was running on that CPU; 0: no program. */
+uint64_t ebpf_missed(int program);
+
 /* Create a map of a type. flags: BPF_F_MMAPABLE ... Returns a descriptor or -errno. */
 int ebpf_map_create(enum bpf_map_type type, uint32_t key_size, uint32_t value_size,
 		    uint32_t max_entries, uint32_t flags);

@@ -13,6 +13,7 @@
 #include "event/arm.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "event/tracepoint/tracepoint.h"
 #include "event/uprobe/uprobe.h"
 #include "trap/inflight.h"
 
@@ -62,9 +63,12 @@ int event_create(struct trapline *t, const struct wish *wish,
 	int err = opts_copy(&o, sizeof(o), opts);
 	if (!err)
 		err = check_event_opts(t, &o);
-	if (!err && o.flags & TRAPLINE_SEVERAL && !wish->sites)
+	if (!err && o.flags & TRAPLINE_SEVERAL && !wish->sites && !wish->is_kernel)
 		err = failed(-EINVAL, FAILED_ARGUMENT,
 			     "TRAPLINE_SEVERAL is for trapline_break_sites()");
+	if (!err && o.flags & TRAPLINE_EVERYWHERE && !wish->is_kernel)
+		err = failed(-EINVAL, FAILED_ARGUMENT,
+			     "TRAPLINE_EVERYWHERE is for trapline_break_kernel()");
 	if (!err && t->owner_pid != sys_getpid())
 		err = failed(-ESRCH, FAILED_TARGET, "opened before fork()");
 	if (err)
@@ -120,12 +124,14 @@ int event_switch(struct trapline_event *ev, uint32_t on)
 		return err;
 	if (on && ev->mechanism == TRAPLINE_BY_UPROBE)
 		err = uprobes_attach_again(ev);
+	if (on && ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		err = tracepoints_attach_again(ev);
 	if (!err) {
 		atomic_set(&ev->wanted, on);
 		event_sync(ev);
 	}
 	event_leave(ev);
-	return err ? failed(err, FAILED_EVENT, "the uprobes cannot be set again") : 0;
+	return err ? failed(err, FAILED_EVENT, "the programs cannot be set again") : 0;
 }
 
 int event_detach(struct trapline_event *ev)
@@ -138,6 +144,8 @@ int event_detach(struct trapline_event *ev)
 	event_sync(ev);
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)
 		err = uprobes_rest(ev);
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		tracepoints_rest(ev);
 	event_leave(ev);
 	return err ? failed(err, FAILED_EVENT, "another thread enables it or lets it rest") : 0;
 }

@@ -31,6 +31,7 @@
 #include "event/bpf/program_memory.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "event/tracepoint/tracepoint.h"
 #include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
 #include "trap/dispatch.h"
@@ -66,7 +67,8 @@ int check_event_opts(const struct trapline *t, const struct trapline_event_opts 
 {
 	const uint32_t known = TRAPLINE_DISABLED | TRAPLINE_FOLLOW_FORKS | TRAPLINE_KERNEL |
 			       TRAPLINE_STACK_BYTES | TRAPLINE_NO_VALUES | TRAPLINE_RETURNS |
-			       TRAPLINE_QUIET | TRAPLINE_STOP | TRAPLINE_SEVERAL;
+			       TRAPLINE_QUIET | TRAPLINE_STOP | TRAPLINE_SEVERAL |
+			       TRAPLINE_EVERYWHERE;
 	const char *wrong = NULL;
 
 	if (o->flags & ~known)
@@ -332,8 +334,10 @@ static int describe(struct trapline_event *ev, const struct wish *wish)
 {
 	if (wish->sites)
 		ev->mechanism = TRAPLINE_BY_UPROBE;
+	if (wish->is_kernel)
+		ev->mechanism = TRAPLINE_BY_TRACEPOINT;
 	/* Numbers of the target's own pid namespace would not distinguish several processes. */
-	if (event_has_members(ev)) {
+	if (event_has_members(ev) || ev->flags & TRAPLINE_EVERYWHERE) {
 		struct ids own;
 
 		ids_read(sys_getpid(), &own);
@@ -397,6 +401,9 @@ static int take_condition(struct trapline_event *ev, const struct trapline_condi
 
 	if (!given)
 		return 0;
+	if (given->ir.terms & 1u << COND_CALLER && ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		return failed(-EINVAL, FAILED_ARGUMENT,
+			      "caller has no meaning at an event of the kernel");
 	if (given->ir.terms & value && !event_is_data(ev))
 		return failed(-EINVAL, FAILED_ARGUMENT,
 			      "new, old and changed need an event that watches data");
@@ -423,19 +430,16 @@ static int take_memory(struct trapline_event *ev, const struct trapline_event_op
 		     0;
 }
 
-/* No thread is armed: the breakpoints are in the code. */
-static int open_sites(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
+/* What its programs write to, where no thread is armed. */
+static int prepare_shared(struct trapline *t, struct trapline_event *ev)
 {
-	const char *why = "BPF is not permitted";
-
-	if (t->flags & TRAPLINE_NO_BPF)
-		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
-			      "without BPF there is only trapline_break()");
 	int err = target_need_ring(t, TRAPLINE_BY_BPF);
+
 	if (!err)
 		err = program_maps_open(ev);
 	if (err)
-		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM, why);
+		return failed(err == -EPERM ? err : -EOPNOTSUPP, FAILED_PROGRAM,
+			      "BPF is not permitted");
 	ev->has_program = 1;
 	ev->evaluated_in =
 		ev->condition || ev->has_limit || ev->skip ? TRAPLINE_EVALUATED_IN_KERNEL : 0;
@@ -443,11 +447,42 @@ static int open_sites(struct trapline *t, struct trapline_event *ev, const struc
 	ev->control->skip_left = ev->skip;
 	ev->control->is_off = !ev->wanted;
 	ev->applied = ev->wanted;
+	return 0;
+}
+
+/* The breakpoints are in the code. */
+static int open_sites(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
+{
+	const char *why = "BPF is not permitted";
+
+	if (t->flags & TRAPLINE_NO_BPF)
+		return failed(-EOPNOTSUPP, FAILED_PROGRAM,
+			      "without BPF there is only trapline_break()");
+	int err = prepare_shared(t, ev);
+	if (err)
+		return err;
 	err = uprobes_open(ev, wish->sites, wish->site_count, t->ring.fd, &why);
 	if (err == -KERNEL_ENOTSUPP)
 		return failed(-EOPNOTSUPP, FAILED_CODE,
 			      "the kernel cannot put a breakpoint on an instruction");
 	/* What is not possible here is stated whole: nothing that the system lacks is behind it. */
+	return err ? failed(err, err == -EOPNOTSUPP ? FAILED_CODE : FAILED_EVENT, why) : 0;
+}
+
+static int open_kernel(struct trapline *t, struct trapline_event *ev, const struct wish *wish)
+{
+	const char *why;
+	int err = tracepoint_describe(ev, wish->kernel_event, wish->numbers, wish->number_count,
+				      &why);
+
+	if (err)
+		return failed(err, FAILED_ARGUMENT, why);
+	if (t->flags & TRAPLINE_NO_BPF)
+		return failed(-EOPNOTSUPP, FAILED_PROGRAM, "events of the kernel need BPF");
+	err = prepare_shared(t, ev);
+	if (err)
+		return err;
+	err = tracepoints_open(ev, t->ring.fd, &why);
 	return err ? failed(err, err == -EOPNOTSUPP ? FAILED_CODE : FAILED_EVENT, why) : 0;
 }
 
@@ -499,6 +534,8 @@ int event_open(struct trapline *t, struct trapline_event *ev, const struct wish 
 		return err;
 	if (wish->sites)
 		return open_sites(t, ev, wish);
+	if (wish->is_kernel)
+		return open_kernel(t, ev, wish);
 	if (wish->in_code && t->pid != t->owner_pid)
 		return failed(-EINVAL, FAILED_ARGUMENT, "a probe is in the own process only");
 	if (wish->in_code)
@@ -534,6 +571,7 @@ void event_release(struct trapline_event *ev)
 	if (ev->condition)
 		memory_unmap((void *)(uintptr_t)ev->condition, sizeof(*ev->condition));
 	uprobes_close(ev);
+	tracepoints_close(ev);
 	in_code_close(ev);
 	free(ev->owners);
 	event_give(ev);

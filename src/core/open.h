@@ -14,7 +14,11 @@ struct wish {
 	uint64_t period;
 	const uint64_t *sites; /* NULL: not by uprobes */
 	size_t site_count;
-	int in_code;		       /* a probe */
+	int in_code;	       /* a probe */
+	int is_kernel;	       /* at tracepoints of the kernel: */
+	uint32_t kernel_event; /* enum trapline_kernel_event */
+	const uint32_t *numbers;
+	size_t number_count;
 	struct trapline_event *amount; /* NULL: at any; else only when it has counted so much */
 	uint64_t amount_at;
 };

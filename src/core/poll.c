@@ -12,6 +12,7 @@
 #include "event/arch_regs.h"
 #include "event/control.h"
 #include "event/table.h"
+#include "event/tracepoint/tracepoint.h"
 #include "event/unseen.h"
 #include "event/uprobe/uprobe.h"
 #include "trap/arch.h"
@@ -19,6 +20,13 @@
 
 #define DRAIN_MAX 4096
 #define PATIENCE_NS 200000000u /* for a thread that writes a record */
+
+static uint32_t returned_of(const struct trapline_event *ev, uint32_t part)
+{
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		return part == TRACEPOINT_RETURN ? TRAPLINE_RETURNED : 0;
+	return ev->mechanism == TRAPLINE_BY_UPROBE ? part : UPROBE_ENTRY;
+}
 
 static void fill_hit(const struct trapline_event *ev, uint32_t part, const struct record *record,
 		     struct trapline_hit *hit)
@@ -36,7 +44,7 @@ static void fill_hit(const struct trapline_event *ev, uint32_t part, const struc
 		.len = (uint32_t)record->len,
 		.access = (uint8_t)ev->access,
 		.done = (uint8_t)arch_done(ev->access),
-		.returned = (uint8_t)(ev->mechanism == TRAPLINE_BY_UPROBE ? part : UPROBE_ENTRY),
+		.returned = (uint8_t)returned_of(ev, part),
 		.value_when = (uint8_t)record->value_when,
 		.old_known = (uint8_t)record->value_when &&
 			     !(record->value_when & RECORD_OLD_UNKNOWN),

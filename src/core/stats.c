@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/ebpf.h"
 #include "base/sys.h"
 #include "code/poke/traps.h"
 #include "core/explain.h"
 #include "core/target.h"
 #include "event/control.h"
 #include "event/table.h"
-#include "event/uprobe/uprobe.h"
 #include "trap/dispatch.h"
 
 static uint64_t rest(uint64_t whole, uint64_t parts)
@@ -87,6 +87,7 @@ static uint64_t evaluated_stats(struct trapline_event *ev, struct trapline_stats
 	s->followed = atomic_get(&control->followed);
 	s->not_followed = atomic_get(&control->not_followed);
 	s->while_off = atomic_get(&control->while_off);
+	s->compat = atomic_get(&control->compat);
 	if (!event_is_breakpoint(ev))
 		s->taken = seen;
 	s->lost_kernel = rest(s->taken, seen);
@@ -119,9 +120,20 @@ static void program_stats(struct trapline_event *ev, struct trapline_stats *s)
 	s->unread = rest(passed, s->delivered);
 }
 
-static void uprobe_stats(struct trapline_event *ev, struct trapline_stats *s)
+static uint64_t missed_by(const struct trapline_event *ev)
 {
-	uint64_t missed = uprobes_missed(ev);
+	uint64_t missed = 0;
+
+	for (int i = 0; i < EVENT_LINK_KINDS; i++)
+		missed += ebpf_missed(ev->links.programs[i]);
+	for (int i = 0; i < EVENT_TRACEPOINTS; i++)
+		missed += ebpf_missed(ev->tracepoints.programs[i]);
+	return missed;
+}
+
+static void shared_stats(struct trapline_event *ev, struct trapline_stats *s)
+{
+	uint64_t missed = missed_by(ev);
 
 	program_stats(ev, s);
 	s->registers = 0;
@@ -201,8 +213,8 @@ static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 		signal_stats(ev, &s);
 	else if (ev->mechanism == TRAPLINE_BY_BPF)
 		program_stats(ev, &s);
-	else if (ev->mechanism == TRAPLINE_BY_UPROBE)
-		uprobe_stats(ev, &s);
+	else if (event_is_shared(ev))
+		shared_stats(ev, &s);
 	else
 		ring_stats(ev, &s);
 	*out = s;

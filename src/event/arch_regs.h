@@ -43,6 +43,17 @@ static const int16_t arch_bpf_regs[RECORD_REGS] = {
 #define ARCH_BPF_MODE ARCH_PT(cs)
 #define ARCH_MODE_USER 3
 #define ARCH_BPF_SYSCALL ARCH_PT(orig_rax) /* -1: the thread is in no system call */
+/* At a system call: rcx is lost, and the argument that C has there is in r10. */
+static const int16_t arch_syscall_regs[RECORD_REGS] = {
+	ARCH_PT(rax), ARCH_PT(rdx), ARCH_PT(r10), ARCH_PT(rbx), ARCH_PT(rsi), ARCH_PT(rdi),
+	ARCH_PT(rbp), ARCH_PT(rsp), ARCH_PT(r8),  ARCH_PT(r9),	ARCH_PT(r10), ARCH_PT(r11),
+	ARCH_PT(r12), ARCH_PT(r13), ARCH_PT(r14), ARCH_PT(r15), ARCH_PT(rip),
+};
+#define ARCH_BPF_ARGUMENT ARCH_PT(rdi) /* the first one, also at the end of the call */
+static const uint8_t arch_syscall_arguments[6] = { 5, 4, 1, 2, 8, 9 };
+/* TS_COMPAT: a system call of the 32-bit interface, which a 64-bit program can make too. */
+#define ARCH_COMPAT_MEMBER "status"
+#define ARCH_COMPAT_BIT 1
 
 static const uint8_t arch_perf_regs[RECORD_REGS] = {
 	PERF_REG_X86_AX,  PERF_REG_X86_DX,  PERF_REG_X86_CX,  PERF_REG_X86_BX,	PERF_REG_X86_SI,
@@ -71,6 +82,13 @@ static const uint8_t arch_perf_regs[RECORD_REGS] = {
 		8 * (n + 7)
 static const int16_t arch_bpf_regs[RECORD_REGS] = { O8(0), O8(8), O8(16), O8(24), 8 * 32 };
 static const uint8_t arch_perf_regs[RECORD_REGS] = { R8(0), R8(8), R8(16), R8(24), 32 };
+#define arch_syscall_regs arch_bpf_regs
+#define ARCH_BPF_SYSCALL (8 * 8)   /* x8 */
+#define ARCH_BPF_ARGUMENT (8 * 34) /* orig_x0: the result replaces x0 */
+static const uint8_t arch_syscall_arguments[6] = { 0, 1, 2, 3, 4, 5 };
+/* TIF_32BIT */
+#define ARCH_COMPAT_MEMBER "flags"
+#define ARCH_COMPAT_BIT 22
 #undef R8
 #undef O8
 

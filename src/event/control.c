@@ -174,7 +174,7 @@ static void apply(struct trapline_event *ev)
 	if (on == ev->applied)
 		return;
 	ev->applied = on;
-	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
+	if (event_is_shared(ev)) {
 		atomic_set(&ev->control->is_off, (uint64_t)!on);
 		return;
 	}
@@ -340,7 +340,7 @@ static void shift_parts(struct trapline_event *ev, uint64_t from, uint64_t to)
 /* A new address must split into the same parts; only a part alone can change its length. */
 static int can_move(const struct trapline_event *ev, uint64_t addr, uint32_t len)
 {
-	if (!event_is_breakpoint(ev) || ev->mechanism == TRAPLINE_BY_UPROBE || event_is_in_code(ev))
+	if (!event_is_breakpoint(ev) || event_is_shared(ev) || event_is_in_code(ev))
 		return 0;
 	if (!event_is_data(ev))
 		return !len;
@@ -446,7 +446,7 @@ int event_read_count(const struct trapline_event *ev, int later_classes_only, ui
 	const uint32_t *classes = atomic_get(&roots->classes);
 	uint64_t sum = 0;
 
-	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
+	if (event_is_shared(ev)) {
 		*out = atomic_get(&ev->control->seen);
 		return 0;
 	}

@@ -112,6 +112,7 @@ struct event_control {
 	uint64_t followed;	    /* tasks in the table of members */
 	uint64_t not_followed;	    /* tasks that had no room there */
 	uint64_t while_off;	    /* runs of the program, of uprobes that are off */
+	uint64_t compat;	    /* system calls by the 32-bit interface */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };
@@ -191,6 +192,29 @@ struct event_links {
 	struct event_members members;
 };
 
+#define EVENT_TRACEPOINTS 3 /* as enumerated in tracepoint.h */
+
+/* The programs of an event of the kernel; see tracepoint.c. */
+struct event_tracepoints {
+	uint32_t what;	  /* enum trapline_kernel_event */
+	uint32_t number;  /* of a descriptor */
+	int table_fd;	  /* struct tracepoint_table */
+	int ends_fd;	  /* processes that are ending */
+	uint16_t *wanted; /* the table, until it is in the map; TRACEPOINT_NUMBERS */
+	int programs[EVENT_TRACEPOINTS];
+	int links[EVENT_TRACEPOINTS];
+	/* Where members of the kernel's structures are, in bytes. */
+	struct {
+		int process; /* of a thread: task_struct.tgid */
+		int group;   /* task_struct.signal */
+		int live;    /* signal_struct.live */
+		int flags;
+		int group_status;
+		int status; /* task_struct.exit_code */
+		int compat; /* of a thread: the word that has the interface of its call */
+	} at;
+};
+
 struct trapline_event {
 	uint32_t state;
 	uint32_t generation;
@@ -237,6 +261,7 @@ struct trapline_event {
 	uint32_t part_count;
 	struct event_roots roots;
 	struct event_links links;
+	struct event_tracepoints tracepoints;
 
 	uint32_t probe;		      /* TRAPLINE_BY_PROBE: its number, + 1 */
 	struct trapline_traps *traps; /* TRAPLINE_BY_TRAP */
@@ -348,11 +373,16 @@ static inline int event_is_in_code(const struct trapline_event *ev)
 	return ev->mechanism == TRAPLINE_BY_PROBE || ev->mechanism == TRAPLINE_BY_TRAP;
 }
 
+/* Its program runs in every process that comes there, and is on or off by a word of its page. */
+static inline int event_is_shared(const struct trapline_event *ev)
+{
+	return ev->mechanism == TRAPLINE_BY_UPROBE || ev->mechanism == TRAPLINE_BY_TRACEPOINT;
+}
+
 /* Its hits are of several processes, which the command numbers. */
 static inline int event_has_members(const struct trapline_event *ev)
 {
-	return ev->mechanism == TRAPLINE_BY_UPROBE &&
-	       ev->flags & (TRAPLINE_SEVERAL | TRAPLINE_FOLLOW_FORKS);
+	return event_is_shared(ev) && ev->flags & (TRAPLINE_SEVERAL | TRAPLINE_FOLLOW_FORKS);
 }
 
 static inline int event_opens_enabled(const struct trapline_event *ev)

@@ -265,7 +265,7 @@ static void note_exec(struct mappings *m, const struct comm_record *r)
 {
 	struct mapped_process *p = find_process(m, (pid_t)r->pid);
 
-	if (!p && m->name && !strncmp(r->name, m->name, NAME_BYTES))
+	if (!p && m->name && (!m->name[0] || !strncmp(r->name, m->name, NAME_BYTES)))
 		p = new_process(m, (pid_t)r->pid);
 	if (!p)
 		return;

@@ -58,7 +58,7 @@ void mappings_close(struct mappings *m);
 void mappings_add(struct mappings *m, pid_t pid);
 /* What a process forks is followed, and nothing else of it; 0: no process. */
 void mappings_adopt(struct mappings *m, pid_t parent);
-/* A program that is executed under this name is followed. It is kept as a pointer. */
+/* A program that is executed under this name is followed; "": any. It is kept as a pointer. */
 void mappings_follow_name(struct mappings *m, const char *name);
 
 /* Takes in what has happened. */

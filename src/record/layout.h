@@ -20,6 +20,7 @@
 #endif
 
 #define RECORD_STACK_MAX 16384u
+#define RECORD_STACK_NEAR 2048u /* of an event of the kernel, without a stack */
 #define RECORD_STACK_CHUNK 1024u
 #define RECORD_TEXT_BYTES 64u
 

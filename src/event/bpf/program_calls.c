@@ -31,14 +31,21 @@ int program_calls_open(void)
 			       CALLS_MAX, 0);
 }
 
-static void emit_key(struct ebpf *p)
+/* A thread is in one system call at a time. */
+static void emit_key(struct ebpf *p, const struct trapline_event *ev)
 {
+	const int is_tracepoint = ev->mechanism == TRAPLINE_BY_TRACEPOINT;
+
 	ebpf_call(p, BPF_FUNC_get_current_pid_tgid);
 	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, pid_tid), R0);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_SP]);
 	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, sp), R1);
-	ebpf_mov(p, R1, CONTEXT);
-	ebpf_call(p, BPF_FUNC_get_attach_cookie);
+	if (is_tracepoint) {
+		ebpf_load_mem(p, BPF_DW, R0, R10, FRAME_SYSCALL);
+	} else {
+		ebpf_mov(p, R1, CONTEXT);
+		ebpf_call(p, BPF_FUNC_get_attach_cookie);
+	}
 	ebpf_store(p, BPF_DW, R10, FRAME_CALL + (int)offsetof(struct call_key, address), R0);
 }
 
@@ -49,11 +56,15 @@ static void emit_map_and_key(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_alu_imm(p, BPF_ADD, R2, FRAME_CALL);
 }
 
-/* FRAME_RETURN: as it is now. 0, which no call has, where it cannot be read. */
-static void emit_return_address(struct ebpf *p)
+/* FRAME_RETURN: as it is now. 0, which no call has, where it cannot be read; or a system call. */
+static void emit_return_address(struct ebpf *p, const struct trapline_event *ev)
 {
 	struct arch_caller caller = arch_caller(1);
 
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT) {
+		ebpf_store_imm(p, BPF_DW, R10, FRAME_RETURN, 0);
+		return;
+	}
 	if (!caller.in_memory) {
 		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[caller.reg]);
 		ebpf_store(p, BPF_DW, R10, FRAME_RETURN, R1);
@@ -68,17 +79,17 @@ static void emit_return_address(struct ebpf *p)
 
 void program_forget_call(struct ebpf *p, const struct trapline_event *ev)
 {
-	emit_key(p);
+	emit_key(p, ev);
 	emit_map_and_key(p, ev);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
 }
 
 void program_note_call(struct ebpf *p, const struct trapline_event *ev)
 {
-	emit_return_address(p);
+	emit_return_address(p, ev);
 	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_ARGUMENT]);
 	ebpf_store(p, BPF_DW, R10, FRAME_ARGUMENT, R1);
-	emit_key(p);
+	emit_key(p, ev);
 	emit_map_and_key(p, ev);
 	ebpf_mov(p, R3, R10);
 	ebpf_alu_imm(p, BPF_ADD, R3, FRAME_RETURN);
@@ -88,7 +99,7 @@ void program_note_call(struct ebpf *p, const struct trapline_event *ev)
 
 void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event *ev)
 {
-	emit_key(p);
+	emit_key(p, ev);
 	emit_map_and_key(p, ev);
 	ebpf_call(p, BPF_FUNC_map_lookup_elem);
 	uint32_t unknown = ebpf_jump_imm(p, BPF_JEQ, R0, 0);
@@ -98,7 +109,7 @@ void program_end_unless_call_passed(struct ebpf *p, const struct trapline_event 
 	ebpf_store(p, BPF_DW, R10, FRAME_ARGUMENT, R1);
 	emit_map_and_key(p, ev);
 	ebpf_call(p, BPF_FUNC_map_delete_elem);
-	emit_return_address(p);
+	emit_return_address(p, ev);
 	ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_RETURN);
 	uint32_t passed = ebpf_jump(p, BPF_JEQ, R1, R8);
 

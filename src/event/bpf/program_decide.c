@@ -15,6 +15,7 @@
 #include "event/bpf/program_frame.h"
 #include "event/bpf/program_kernel.h"
 #include "event/bpf/program_load.h"
+#include "event/bpf/program_tracepoint.h"
 
 static int uses_value(const struct condition *c)
 {
@@ -197,7 +198,7 @@ static int emit_condition(struct ebpf *p, const struct trapline_event *ev)
 			[COND_HITS_IN_THREAD] = FRAME_HITS_IN_THREAD,
 		},
 		.addr_at = program_addr_at(ev),
-		.regs_at = arch_bpf_regs,
+		.regs_at = program_regs_at(ev),
 		.ip_reg = ARCH_REG_PC,
 		.caller_reg = caller.reg,
 		.caller_add = caller.add,
@@ -245,7 +246,7 @@ int program_decide(struct ebpf *p, const struct trapline_event *ev, uint32_t par
 	 * A named thread was armed once. Nor may a PMU's interrupt, which cannot be masked, find
 	 * that memory must be taken for the note.
 	 */
-	int may_be_duplicate = ev->mechanism != TRAPLINE_BY_UPROBE && ev->scope == TRAPLINE_PROCESS;
+	int may_be_duplicate = !event_is_shared(ev) && ev->scope == TRAPLINE_PROCESS;
 	if (may_be_duplicate || in_thread)
 		emit_reject_duplicate(p, ev->storage_fd, class, in_thread);
 	program_no_value(p);

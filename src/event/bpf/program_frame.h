@@ -26,12 +26,16 @@ enum {
 	FRAME_ARGUMENT = -472,
 	FRAME_IDS = -440,
 	FRAME_STACK_AT = -464, /* where the copy of the stack begins */
+	FRAME_NUMBER = -488,   /* of an event of the kernel: what record.address has */
+	FRAME_SYSCALL = -496,
+	FRAME_WORD = -504, /* of the kernel, as read last */
 };
 
 #define CONTEXT R6
 #define CONTROL R7
 #define RECORD R8
-#define PLACE R9 /* of a data event: where it is, a struct event_place */
+#define PLACE R9     /* of a data event: where it is, a struct event_place */
+#define ARGUMENTS R9 /* of a tracepoint */
 
 #define CONTROL_AT(member) ((int16_t)offsetof(struct event_control, member))
 

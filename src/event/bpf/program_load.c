@@ -17,6 +17,7 @@
 #include "event/bpf/program_kernel.h"
 #include "event/bpf/program_members.h"
 #include "event/bpf/program_record.h"
+#include "event/bpf/program_tracepoint.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 
 #include "base/memory.h"
 #include "event/arch_regs.h"
+#include "event/tracepoint/tracepoint.h"
 #include "event/uprobe/uprobe.h"
 
 int program_maps_open(struct trapline_event *ev)
@@ -63,9 +65,8 @@ void program_maps_close(struct trapline_event *ev)
 
 int16_t program_addr_at(const struct trapline_event *ev)
 {
-	return ev->mechanism == TRAPLINE_BY_UPROBE ?
-		       arch_bpf_regs[ARCH_REG_PC] :
-		       (int16_t)offsetof(struct bpf_perf_event_data, addr);
+	return event_is_shared(ev) ? arch_bpf_regs[ARCH_REG_PC] :
+				     (int16_t)offsetof(struct bpf_perf_event_data, addr);
 }
 
 void program_count(struct ebpf *p, int16_t counter)
@@ -180,16 +181,8 @@ static void emit_end_unless_target(struct ebpf *p, const struct uprobe_filter *f
 	ebpf_land(p, ours);
 }
 
-/* A probe is in a file that other processes run too: for them nothing has happened. */
-static void emit_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return)
+void program_end_if_off(struct ebpf *p, const struct trapline_event *ev)
 {
-	if (event_has_members(ev))
-		program_end_unless_member(p, ev);
-	else
-		emit_end_unless_target(p, &ev->links.filter);
-	/* A call that was seen returns, no matter what was switched off since. */
-	if (is_return)
-		return;
 	ebpf_load_mem(p, BPF_DW, R1, CONTROL, CONTROL_AT(is_off));
 	uint32_t on = ebpf_jump_imm(p, BPF_JEQ, R1, 0);
 
@@ -197,17 +190,37 @@ static void emit_end_unless_ours(struct ebpf *p, const struct trapline_event *ev
 	ebpf_land(p, on);
 }
 
+void program_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return)
+{
+	if (event_has_members(ev))
+		program_end_unless_member(p, ev);
+	else if (!(ev->flags & TRAPLINE_EVERYWHERE))
+		emit_end_unless_target(p, &ev->links.filter);
+	/* A call that was seen returns, no matter what was switched off since. */
+	if (!is_return)
+		program_end_if_off(p, ev);
+}
+
+int program_is_return(const struct trapline_event *ev, uint32_t part)
+{
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		return part == TRACEPOINT_RETURN;
+	return ev->mechanism == TRAPLINE_BY_UPROBE && part != UPROBE_ENTRY;
+}
+
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd)
 {
 	ebpf_mov(p, CONTEXT, R1);
 	ebpf_load_map_value(p, CONTROL, ev->control_fd, 0);
-	int is_return = ev->mechanism == TRAPLINE_BY_UPROBE && part != UPROBE_ENTRY;
+	int is_return = program_is_return(ev, part);
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		program_tracepoint_begin(p, ev, part);
 	/* This is done for a call that is not a hit, too. */
-	if (ev->flags & TRAPLINE_RETURNS && !is_return)
+	if (ev->flags & TRAPLINE_RETURNS && part == UPROBE_ENTRY)
 		program_forget_call(p, ev);
 	if (ev->mechanism == TRAPLINE_BY_UPROBE)
-		emit_end_unless_ours(p, ev, is_return);
+		program_end_unless_ours(p, ev, is_return);
 	if (is_return)
 		program_end_unless_call_passed(p, ev);
 	program_count(p, CONTROL_AT(seen));
@@ -216,6 +229,8 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		program_no_value(p);
 	if (err)
 		return err;
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		program_tracepoint_facts(p, ev, part);
 	if (stops_by_signal(ev, part))
 		emit_stop_if_left(p, ev);
 	if (ring_fd == PROGRAM_SIGNALS && event_is_data(ev))
@@ -233,6 +248,18 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 	return 0;
 }
 
+static enum bpf_prog_type type_of(const struct trapline_event *ev)
+{
+	switch (ev->mechanism) {
+	case TRAPLINE_BY_UPROBE:
+		return BPF_PROG_TYPE_KPROBE;
+	case TRAPLINE_BY_TRACEPOINT:
+		return BPF_PROG_TYPE_RAW_TRACEPOINT;
+	default:
+		return BPF_PROG_TYPE_PERF_EVENT;
+	}
+}
+
 int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class, int ring_fd,
 		 char *log, uint32_t log_size)
 {
@@ -244,10 +271,7 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 	p->attach_type = ev->links.attach_type;
 	int fd = program_emit(p, ev, part, class, ring_fd);
 	if (!fd)
-		fd = ebpf_load(p,
-			       ev->mechanism == TRAPLINE_BY_UPROBE ? BPF_PROG_TYPE_KPROBE :
-								     BPF_PROG_TYPE_PERF_EVENT,
-			       log, log_size);
+		fd = ebpf_load(p, type_of(ev), log, log_size);
 	free(p);
 	return fd;
 }

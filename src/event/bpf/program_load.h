@@ -30,12 +30,22 @@ int program_load(const struct trapline_event *ev, uint32_t part, uint32_t class,
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd);
 
+/* The hit is the end of a call that was one. */
+int program_is_return(const struct trapline_event *ev, uint32_t part);
+
 /* The process is stopped, or the thread gets the signal of the event. */
 void program_stop(struct ebpf *p, const struct trapline_event *ev);
 
 /* Where the context has the address: a uprobe's context is registers alone. */
 int16_t program_addr_at(const struct trapline_event *ev);
 #define PROGRAM_DATA_ADDR_AT ((int16_t)offsetof(struct bpf_perf_event_data, addr))
+
+/*
+ * Shared code, which other processes run too: ends in these, and counts what passes while the event
+ * is off. Not at the return of a call that was seen.
+ */
+void program_end_unless_ours(struct ebpf *p, const struct trapline_event *ev, int is_return);
+void program_end_if_off(struct ebpf *p, const struct trapline_event *ev);
 
 void program_count(struct ebpf *p, int16_t counter);
 /* Counts, and ends the program with a verdict of 0. */

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "event/arch_regs.h"
 #include "event/bpf/program_frame.h"
+#include "event/bpf/program_tracepoint.h"
 
 #define POINTER_BYTES 8u
 #define STEPS_MAX 400u /* of a program, which has room for some more instructions */
@@ -104,7 +105,8 @@ static void emit_copy(struct ebpf *p, uint32_t at, uint32_t bytes, int helper)
 	ebpf_call(p, helper);
 }
 
-static void emit_base(struct ebpf *p, const struct trapline_memory *m, int has_returned)
+static void emit_base(struct ebpf *p, const struct trapline_event *ev,
+		      const struct trapline_memory *m, int has_returned)
 {
 	const int pops = has_returned && m->reg == ARCH_REG_SP ? RETURN_POPS : 0;
 
@@ -114,11 +116,12 @@ static void emit_base(struct ebpf *p, const struct trapline_memory *m, int has_r
 	if (m->reg == TRAPLINE_MEMORY_CALL)
 		ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_ARGUMENT);
 	else
-		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[m->reg]);
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, program_regs_at(ev)[m->reg]);
 	ebpf_alu(p, BPF_ADD, R3, R1);
 }
 
-static void emit_one(struct ebpf *p, const struct trapline_memory *m, uint32_t at, int has_returned)
+static void emit_one(struct ebpf *p, const struct trapline_event *ev,
+		     const struct trapline_memory *m, uint32_t at, int has_returned)
 {
 	const uint32_t step = HEAD_BYTES + POINTER_BYTES;
 	const int is_text = (m->flags & TRAPLINE_MEMORY_TEXT) != 0;
@@ -129,7 +132,7 @@ static void emit_one(struct ebpf *p, const struct trapline_memory *m, uint32_t a
 	for (uint32_t i = 0; i < m->links; i++)
 		emit_head(p, at + i * step, POINTER_BYTES);
 	emit_head(p, end, m->bytes);
-	emit_base(p, m, has_returned);
+	emit_base(p, ev, m, has_returned);
 	for (uint32_t i = 0; i < m->links; i++, at += step) {
 		emit_copy(p, at, POINTER_BYTES, BPF_FUNC_probe_read_user);
 		fails[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
@@ -166,7 +169,7 @@ static void emit_site(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 		if ((m->site && m->site != site) ||
 		    !(m->flags & TRAPLINE_MEMORY_RETURN) != !has_returned)
 			continue;
-		emit_one(p, m, at + end, has_returned);
+		emit_one(p, ev, m, at + end, has_returned);
 		end += room_of(m);
 	}
 	ebpf_store_imm(p, BPF_DW, RECORD, (int16_t)offsetof(struct record, memory_len),

@@ -11,6 +11,7 @@
 #include "event/bpf/program_load.h"
 #include "event/bpf/program_memory.h"
 #include "event/bpf/program_record.h"
+#include "event/bpf/program_tracepoint.h"
 #include "event/uprobe/uprobe.h"
 #include "record/layout.h"
 
@@ -70,6 +71,8 @@ static void emit_address(struct ebpf *p, const struct trapline_event *ev)
 	if (ev->mechanism == TRAPLINE_BY_UPROBE) {
 		ebpf_mov(p, R1, CONTEXT);
 		ebpf_call(p, BPF_FUNC_get_attach_cookie);
+	} else if (ev->mechanism == TRAPLINE_BY_TRACEPOINT) {
+		ebpf_load_mem(p, BPF_DW, R0, R10, FRAME_NUMBER);
 	} else {
 		ebpf_load_mem(p, BPF_DW, R0, CONTEXT, program_addr_at(ev));
 	}
@@ -80,7 +83,7 @@ static void emit_caller(struct ebpf *p, const struct trapline_event *ev, int is_
 {
 	struct arch_caller caller = arch_caller(1);
 
-	if (ev->access != TRAPLINE_EXECUTE) {
+	if (ev->access != TRAPLINE_EXECUTE || ev->mechanism == TRAPLINE_BY_TRACEPOINT) {
 		ebpf_mov_imm(p, R1, 0);
 	} else if (is_return) {
 		ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_RETURN);
@@ -104,6 +107,9 @@ static uint32_t texts_wanted(const struct trapline_event *ev, int is_return)
 {
 	const uint32_t result = 1;
 
+	/* Text that was in no page when the call began is in one now. */
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		return ev->texts;
 	if (is_return)
 		return ev->texts & result;
 	return ARCH_CALLER_IN_MEMORY ? ev->texts & ~result : ev->texts;
@@ -123,7 +129,7 @@ static void emit_texts(struct ebpf *p, const struct trapline_event *ev, int is_r
 			ebpf_mov(p, R1, RECORD);
 			ebpf_alu_imm(p, BPF_ADD, R1, at);
 			ebpf_mov_imm(p, R2, RECORD_TEXT_BYTES);
-			ebpf_load_mem(p, BPF_DW, R3, CONTEXT, arch_bpf_regs[reg]);
+			ebpf_load_mem(p, BPF_DW, R3, CONTEXT, program_regs_at(ev)[reg]);
 			ebpf_call(p, BPF_FUNC_probe_read_user_str);
 			uint32_t failed = ebpf_jump_imm(p, BPF_JSLE, R0, 0);
 			ebpf_load_mem(p, BPF_DW, R1, R10, FRAME_TEXTS);
@@ -157,12 +163,14 @@ static void emit_fill(struct ebpf *p, const struct trapline_event *ev, uint32_t 
 	emit_copy_frame(p, RECORD_AT(value_when), FRAME_WHEN);
 	emit_copy_frame(p, RECORD_AT(len), FRAME_LEN);
 	program_kernel_record(p, ev);
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT)
+		emit_copy_frame(p, RECORD_AT(syscall), FRAME_SYSCALL);
 	ebpf_mov(p, R1, RECORD);
 	ebpf_alu_imm(p, BPF_ADD, R1, RECORD_AT(thread));
 	ebpf_mov_imm(p, R2, 16);
 	ebpf_call(p, BPF_FUNC_get_current_comm);
 	for (int i = 0; i < RECORD_REGS; i++) {
-		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[i]);
+		ebpf_load_mem(p, BPF_DW, R1, CONTEXT, program_regs_at(ev)[i]);
 		ebpf_store(p, BPF_DW, RECORD, (int16_t)(RECORD_AT(regs) + 8 * i), R1);
 	}
 }
@@ -220,7 +228,7 @@ static void emit_copy_chunk(struct ebpf *p, uint32_t before, uint32_t at)
  * is the red zone, in which functions that call no others keep their variables: memory that may
  * never have been used.
  */
-static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
+static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped, uint32_t max)
 {
 	uint32_t ends[RECORD_STACK_MAX / RECORD_STACK_CHUNK];
 	uint32_t n = 0;
@@ -234,7 +242,7 @@ static void emit_copy_stack(struct ebpf *p, uint32_t before, int32_t popped)
 	ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 	ebpf_land(p, is_there);
 	ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, RECORD_STACK_CHUNK);
-	for (uint32_t at = RECORD_STACK_CHUNK; at < RECORD_STACK_MAX; at += RECORD_STACK_CHUNK) {
+	for (uint32_t at = RECORD_STACK_CHUNK; at < max; at += RECORD_STACK_CHUNK) {
 		emit_copy_chunk(p, before, at);
 		ends[n++] = ebpf_jump_imm(p, BPF_JNE, R0, 0);
 		ebpf_store_imm(p, BPF_DW, R10, FRAME_STACK_LEN, (int32_t)(at + RECORD_STACK_CHUNK));
@@ -265,14 +273,24 @@ static void emit_other_count(struct ebpf *p, const struct trapline_event *ev)
 	ebpf_store(p, BPF_DW, RECORD, RECORD_AT(count), R1);
 }
 
+/* The caller of a system call is found by its stack; a result needs none. */
+static uint32_t stack_bytes(const struct trapline_event *ev, int is_return)
+{
+	if (ev->mechanism == TRAPLINE_BY_TRACEPOINT && is_return)
+		return 0;
+	if (ev->flags & TRAPLINE_STACK_BYTES)
+		return RECORD_STACK_MAX;
+	return ev->mechanism == TRAPLINE_BY_TRACEPOINT ? RECORD_STACK_NEAR : 0;
+}
+
 void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t part, int ring_fd)
 {
-	int with_stack = (ev->flags & TRAPLINE_STACK_BYTES) != 0;
 	int is_uprobe = ev->mechanism == TRAPLINE_BY_UPROBE;
-	int is_return = is_uprobe && part != UPROBE_ENTRY;
+	int is_return = program_is_return(ev, part);
+	uint32_t stack_max = stack_bytes(ev, is_return);
 	int has_returned = is_uprobe && part == UPROBE_RETURN;
 	uint32_t before = texts_bytes(ev) + ev->memory_room;
-	uint32_t bytes = sizeof(struct record) + before + (with_stack ? RECORD_STACK_MAX : 0);
+	uint32_t bytes = sizeof(struct record) + before + stack_max;
 
 	emit_reserve(p, ev, ring_fd, bytes, is_return);
 	emit_fill(p, ev, part);
@@ -287,10 +305,10 @@ void program_record(struct ebpf *p, const struct trapline_event *ev, uint32_t pa
 			       has_returned);
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(memory_len), 0);
-	if (is_uprobe && !is_return && ev->flags & TRAPLINE_RETURNS)
+	if (part == UPROBE_ENTRY && ev->flags & TRAPLINE_RETURNS)
 		program_note_call(p, ev);
-	if (with_stack)
-		emit_copy_stack(p, before, has_returned ? RETURN_POPS : 0);
+	if (stack_max)
+		emit_copy_stack(p, before, has_returned ? RETURN_POPS : 0, stack_max);
 	else
 		ebpf_store_imm(p, BPF_DW, RECORD, RECORD_AT(stack_len), 0);
 	emit_other_count(p, ev);

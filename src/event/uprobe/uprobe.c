@@ -326,6 +326,8 @@ int uprobes_open(struct trapline_event *ev, const uint64_t *addrs, size_t count,
 		err = uprobe_filter_read(ev->pid, &ev->links.filter);
 	if (!err && event_has_members(ev))
 		err = uprobe_members_open(ev, why);
+	if (!err && event_has_members(ev))
+		err = uprobe_members_follow(ev, why);
 	const struct plan plan = {
 		.sites = { sites, exits.returns.sites, exits.leaves.sites },
 		.count = { count, exits.returns.count, exits.leaves.count },
@@ -394,25 +396,4 @@ void uprobes_close(struct trapline_event *ev)
 		sys_close(links->calls_fd);
 	uprobe_members_close(ev);
 	memset(links, 0, sizeof(*links));
-}
-
-uint64_t uprobes_missed(const struct trapline_event *ev)
-{
-	uint64_t missed = 0;
-
-	for (int kind = 0; kind < EVENT_LINK_KINDS; kind++) {
-		struct bpf_prog_info info;
-		union bpf_attr attr;
-
-		if (ev->links.programs[kind] <= 0)
-			continue;
-		memset(&info, 0, sizeof(info));
-		memset(&attr, 0, sizeof(attr));
-		attr.info.bpf_fd = (uint32_t)ev->links.programs[kind];
-		attr.info.info_len = sizeof(info);
-		attr.info.info = (uintptr_t)&info;
-		if (sys_bpf(BPF_OBJ_GET_INFO_BY_FD, &attr, sizeof(attr)) == 0)
-			missed += info.recursion_misses;
-	}
-	return missed;
 }

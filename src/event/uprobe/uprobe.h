@@ -36,7 +36,4 @@ int uprobes_attach_again(struct trapline_event *ev);
 /* Whether the executions of this instruction, and nothing else, are hits of the event. */
 int uprobe_is_at(const struct trapline_event *ev, uint64_t address);
 
-/* Runs that the kernel skipped because a program was running on that CPU. */
-uint64_t uprobes_missed(const struct trapline_event *ev);
-
 #endif

@@ -29,7 +29,6 @@ static int attach(struct trapline_event *ev, int which, const char *tracepoint)
 int uprobe_members_open(struct trapline_event *ev, const char **why)
 {
 	struct event_members *members = &ev->links.members;
-	int follows = ev->flags & TRAPLINE_FOLLOW_FORKS || members->name[0];
 
 	*why = "a table of processes cannot be made";
 	/* The key of a process is a whole word, so that it fits the frame of a program. */
@@ -37,6 +36,14 @@ int uprobe_members_open(struct trapline_event *ev, const char **why)
 	members->named_fd = ebpf_map_create(BPF_MAP_TYPE_HASH, 8, 8, NAMED_MAX, 0);
 	if (members->tasks_fd < 0 || members->named_fd < 0)
 		return members->tasks_fd < 0 ? members->tasks_fd : members->named_fd;
+	return uprobe_members_add(ev, ev->pid);
+}
+
+int uprobe_members_follow(struct trapline_event *ev, const char **why)
+{
+	const struct event_members *members = &ev->links.members;
+	int follows = ev->flags & TRAPLINE_FOLLOW_FORKS || members->name[0];
+
 	*why = "forks and execs cannot be followed: the kernel refused a program at its tracepoint";
 	/* The end first: what is recorded is taken out. */
 	int err = follows ? attach(ev, MEMBERS_AT_EXIT, "sched_process_exit") : 0;
@@ -44,7 +51,7 @@ int uprobe_members_open(struct trapline_event *ev, const char **why)
 		err = attach(ev, MEMBERS_AT_FORK, "sched_process_fork");
 	if (!err && members->name[0])
 		err = attach(ev, MEMBERS_AT_EXEC, "sched_process_exec");
-	return err ? err : uprobe_members_add(ev, ev->pid);
+	return err;
 }
 
 void uprobe_members_close(struct trapline_event *ev)

@@ -5,8 +5,10 @@
 
 #include "event/event.h"
 
-/* From here on descendants are recorded. 0 or -errno, and *why is a reason then. */
+/* The tables, with the process of the event. 0 or -errno, and *why is a reason then. */
 int uprobe_members_open(struct trapline_event *ev, const char **why);
+/* From here on descendants are recorded. */
+int uprobe_members_follow(struct trapline_event *ev, const char **why);
 void uprobe_members_close(struct trapline_event *ev);
 
 /* A process as the command numbers it. 0 or -errno; E2BIG: the table is full. */
