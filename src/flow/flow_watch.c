@@ -25,6 +25,7 @@
 #include "core/moved_watch.h"
 #include "event/aim.h"
 #include "event/event.h"
+#include "event/fires.h"
 #include "flow/flow_budget.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_source.h"
@@ -336,18 +337,10 @@ static void look_at_touch(void *arg)
 	flow_spend(FLOW_TRAP_NS, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
 }
 
-/* In some virtual machines watches open and never fire: then it does without. */
-static volatile uint64_t proof;
-static uint32_t is_proved;
-
 static enum trapline_action on_watch(const struct trapline_hit *hit)
 {
 	struct touch touch = { .hit = hit };
 
-	if (hit->address == (uint64_t)(uintptr_t)&proof) {
-		atomic_set(&is_proved, 1u);
-		return TRAPLINE_GO_ON;
-	}
 	if (flow_is_over() || owner != sys_getpid())
 		return TRAPLINE_GO_ON;
 	touch.thread = flow_thread_take();
@@ -379,22 +372,6 @@ static void forked(void)
 	aim_all();
 }
 
-static int fires(struct watch *w)
-{
-	turn_on(w, (struct place){ (uint64_t)(uintptr_t)&proof, sizeof(proof) });
-	proof = 1;
-	turn_off(w);
-	return atomic_get(&is_proved) != 0;
-}
-
-static void close_all(uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		turn_off(&watches[i]);
-		moved_watch_close(&watches[i].moved);
-	}
-}
-
 uint32_t flow_watch_start(void)
 {
 	uint32_t count = 0;
@@ -403,13 +380,9 @@ uint32_t flow_watch_start(void)
 		return 0;
 	own_fd_lowest = OWN_FD_OF_EVENTS;
 	owner = sys_getpid();
-	while (count < WATCHES &&
+	while (count < WATCHES && (count || event_register_fires()) &&
 	       !moved_watch_open(&watches[count].moved, on_watch, &watches[count]))
 		count++;
-	if (count && !fires(&watches[0])) {
-		close_all(count);
-		count = 0;
-	}
 	flow_count(FLOW_REGISTERS, count);
 	if (count)
 		pthread_atfork(NULL, NULL, forked);
@@ -425,5 +398,8 @@ void flow_watch_end(void)
 
 	if (owner != sys_getpid())
 		return;
-	close_all(count);
+	for (uint32_t i = 0; i < count; i++) {
+		turn_off(&watches[i]);
+		moved_watch_close(&watches[i].moved);
+	}
 }

@@ -28,6 +28,7 @@
 #include "core/moved_watch.h"
 #include "event/aim.h"
 #include "event/event.h"
+#include "event/fires.h"
 #include "heap/heap.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_fault.h"
@@ -403,11 +404,11 @@ static enum trapline_action on_watch(const struct trapline_hit *hit)
 int heap_watch_start(void)
 {
 	uint32_t count = 0;
-	int err = trap_install();
 
+	own_fd_lowest = OWN_FD_OF_EVENTS;
+	int err = event_register_fires() ? trap_install() : -ENODEV;
 	leave_parents();
 	heap_innocent_start();
-	own_fd_lowest = OWN_FD_OF_EVENTS;
 	atomic_set(&switches_seen, switches_of_process());
 	while (!err && count < WATCHES) {
 		/* After heap_watch_end() they are there, and opened when they are needed. */

@@ -11,6 +11,7 @@
  */
 #include "base/sys.h"
 #include "base/tasks.h"
+#include "event/fires.h"
 #include "outside/outside_priv.h"
 
 #include <errno.h>
@@ -49,38 +50,19 @@ static int open_on_cpus(struct outside_cpus *c)
 	return !err && c->count < (uint32_t)get_nprocs() ? -ENODEV : err;
 }
 
-/* An access of this thread, on the CPU where it is now. */
-static bool fires_here(const struct outside_cpus *c)
-{
-	static volatile uint64_t word;
-	struct perf_event_attr attr = c->attr;
-	uint64_t hits = 0;
-
-	attr.bp_addr = (uintptr_t)&word;
-	attr.disabled = 0;
-	int fd = sys_perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		return true; /* it is not known: opening the watch shows why */
-	word = 1;
-	sys_read(fd, &hits, sizeof(hits));
-	sys_close(fd);
-	return hits > 0;
-}
-
-/* Below some hypervisors the debug registers take any address, and never trap. */
-static bool fires_on_all(const struct outside_cpus *c)
+static bool fires_on_all(void)
 {
 	cpu_set_t allowed;
 	cpu_set_t one;
 	bool fires = true;
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		return fires_here(c);
+		return event_register_fires();
 	for (size_t cpu = 0; fires && cpu < CPU_SETSIZE; cpu++) {
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
 		if (CPU_ISSET(cpu, &allowed) && !sched_setaffinity(0, sizeof(one), &one))
-			fires = fires_here(c);
+			fires = event_register_fires();
 	}
 	sched_setaffinity(0, sizeof(allowed), &allowed);
 	return fires;
@@ -117,7 +99,7 @@ int outside_cpus_open(struct outside_cpus *c, int program, pid_t pid)
 	c->attr.disabled = 1;
 	c->attr.exclude_kernel = 1;
 	c->attr.exclude_hv = 1;
-	c->fires = fires_on_all(c);
+	c->fires = fires_on_all();
 	if (!c->fires)
 		return 0;
 	int err = open_on_cpus(c);
