@@ -64,6 +64,39 @@ grep -q 'nothing of the search is in it' "$tmp/err"
 ok "the command states that it has left" $?
 kill "$pid"
 
+# Processes that the detector could not enter. found_in NAME: the race of $pid, which then ends by itself.
+found_in()
+{
+	for seconds in 2 4 8; do
+		race --outside --overhead 20% --for $seconds -p "$pid"
+		holds 'any(.[]; .type == "race" and .first.function == "word_increment")' && break
+	done
+	ok "$1: the race is found" $?
+}
+
+"$victims/race_obstacle" sealed "$victims/race_racy" read_modify_write 20 >"$tmp/victim" 2>&1 &
+pid=$!
+eventually runs "$pid" race_racy
+found_in "a seccomp filter that kills for bpf, perf_event_open, ptrace"
+wait "$pid"
+ok "... and the filter has killed nothing" $?
+cp "$victims/race_racy" "$tmp/setuid" && chown nobody "$tmp/setuid" && chmod 4755 "$tmp/setuid"
+"$tmp/setuid" read_modify_write 16 >"$tmp/victim" 2>&1 &
+pid=$!
+eventually runs "$pid" setuid
+found_in "a setuid program"
+kill "$pid"
+if unshare -pf true 2>/dev/null; then
+	unshare -pf "$victims/race_racy" read_modify_write 16 >"$tmp/victim" 2>&1 &
+	outer=$!
+	eventually pgrep -P "$outer" race_racy >"$tmp/pids"
+	pid=$(pgrep -P "$outer" race_racy)
+	found_in "a process in another pid namespace"
+	kill -KILL "$pid"
+else
+	skip "a process in another pid namespace" "the right to make one"
+fi
+
 "$trapline" race --outside -- "$victims/race_right" mutex 1 2>"$tmp/err" >/dev/null
 grep -q '^searched from outside: [0-9]* of [0-9]* functions had their turn' "$tmp/err"
 ok "the summary states how much code had its turn" $?

@@ -6,6 +6,10 @@
 #include <time.h>
 
 #define NOINLINE __attribute__((noinline))
+#ifndef LOCK
+#define LOCK()
+#define UNLOCK()
+#endif
 
 struct node {
 	long a, b;
@@ -26,17 +30,24 @@ static int work(int n)
 
 static NOINLINE void bump(void)
 {
+	LOCK();
 	shared++;
+	UNLOCK();
 }
 
 static NOINLINE void set(struct node *n, long v)
 {
+	LOCK();
 	n->a = v;
+	UNLOCK();
 }
 
 static NOINLINE long get(struct node *n)
 {
-	return n->a;
+	LOCK();
+	long v = n->a;
+	UNLOCK();
+	return v;
 }
 
 static void *run(void *arg)

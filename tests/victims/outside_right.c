@@ -1,78 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* outside_right.c SECONDS - outside_racy.c with a lock, for any C library: see test_race_outside_languages.sh. */
+/* outside_right.c SECONDS - outside_racy.c with a lock, for any C library. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-#define NOINLINE __attribute__((noinline))
-
-struct node {
-	long a, b;
-};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static long shared;
-static struct node *node;
-static time_t end;
 
-static int work(int n)
-{
-	volatile int x = 0;
-
-	for (int i = 0; i < n; i++)
-		x += i;
-	return x;
-}
-
-static NOINLINE void bump(void)
-{
-	pthread_mutex_lock(&mutex);
-	shared++;
-	pthread_mutex_unlock(&mutex);
-}
-
-static NOINLINE void set(struct node *n, long v)
-{
-	pthread_mutex_lock(&mutex);
-	n->a = v;
-	pthread_mutex_unlock(&mutex);
-}
-
-static NOINLINE long get(struct node *n)
-{
-	pthread_mutex_lock(&mutex);
-	long v = n->a;
-	pthread_mutex_unlock(&mutex);
-	return v;
-}
-
-static void *run(void *arg)
-{
-	long sum = 0;
-
-	while (time(NULL) < end)
-		for (int i = 0; i < 200; i++) {
-			bump();
-			if (arg)
-				set(node, i);
-			else
-				sum += get(node);
-			work(60);
-		}
-	return (void *)sum;
-}
-
-int main(int argc, char **argv)
-{
-	pthread_t threads[2];
-
-	end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 2);
-	node = calloc(1, sizeof(*node));
-	for (long i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, run, (void *)i);
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	printf("%ld\n", shared);
-	return 0;
-}
+#define LOCK() pthread_mutex_lock(&mutex)
+#define UNLOCK() pthread_mutex_unlock(&mutex)
+#include "outside_racy.c"

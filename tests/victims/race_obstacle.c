@@ -8,6 +8,7 @@
  *	claimed CMD...		a command while the events of the CPUs are another search's
  *	filtered CMD...		a command under a seccomp filter that allows all
  *	filtered_sleep SECONDS	the same, and it stays
+ *	sealed CMD...		a command that the kernel kills for what a detector needs
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +113,26 @@ static int filter(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+/* Without perf_event_open(2), bpf(2), ptrace(2) and memfd_create(2). */
+static int seal(void)
+{
+	static const unsigned int forbidden[] = { SYS_perf_event_open, SYS_bpf, SYS_ptrace,
+						  SYS_memfd_create };
+	enum { CALLS = sizeof(forbidden) / sizeof(forbidden[0]) };
+	struct sock_filter steps[CALLS + 3];
+	struct sock_fprog program = { CALLS + 3, steps };
+
+	steps[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						offsetof(struct seccomp_data, nr));
+	for (unsigned char i = 0; i < CALLS; i++)
+		steps[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, forbidden[i],
+							    (unsigned char)(CALLS - i), 0);
+	steps[CALLS + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	steps[CALLS + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "registers") && !strcmp(argv[2], "--"))
@@ -123,12 +145,14 @@ int main(int argc, char **argv)
 		return claim() ? 1 : run(argv + 2);
 	if (argc > 2 && !strcmp(argv[1], "filtered"))
 		return filter() ? 1 : run(argv + 2);
+	if (argc > 2 && !strcmp(argv[1], "sealed"))
+		return seal() ? 1 : run(argv + 2);
 	if (argc > 2 && !strcmp(argv[1], "filtered_sleep")) {
 		if (filter())
 			return 1;
 		usleep((unsigned int)(atof(argv[2]) * 1e6));
 		return 0;
 	}
-	fputs("usage: race_obstacle registers|filtered|filtered_sleep ...\n", stderr);
+	fputs("usage: race_obstacle registers|filtered|filtered_sleep|sealed ...\n", stderr);
 	return 2;
 }
