@@ -10,6 +10,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
+#include "cli/race/race_side.h"
 
 #include <trapline/trapline.h>
 
@@ -95,8 +96,7 @@ static int choose_side(struct race_cli_settings *set, struct race_run *run)
 	int err = measure_trap(&run->region->settings.trap_ns, why, sizeof(why));
 	if (!err)
 		return CLI_OK;
-	if (geteuid() || err == -ENOSPC || err == -EBUSY || set->inside || set->sweep ||
-	    set->replay || set->heap)
+	if (err == -ENOSPC || err == -EBUSY || !race_side_may_be_outside(set))
 		return cli_wrong(COMMAND, "cannot search: no hardware breakpoint is available: %s",
 				 why);
 	cli_note(COMMAND, "no hardware breakpoint is available: %s; searching as --outside does",

@@ -6,6 +6,7 @@
 #include "cli/observe/session.h"
 #include "cli/race/race_launch.h"
 #include "cli/race/race_outside.h"
+#include "cli/race/race_side.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -185,6 +186,8 @@ int race_settings_read(struct race_cli_settings *set, int argc, char **argv)
 		status = read_runs(set);
 	if (!status)
 		status = race_outside_check(set);
+	if (!status)
+		race_side_choose(set);
 	if (!status && set->command && !set->outside)
 		status = race_command_check(set);
 	name_program(set);

@@ -100,6 +100,13 @@ fi
 "$trapline" race --outside -- "$victims/race_right" mutex 1 2>"$tmp/err" >/dev/null
 grep -q '^searched from outside: [0-9]* of [0-9]* functions had their turn' "$tmp/err"
 ok "the summary states how much code had its turn" $?
+"$trapline" race -- "$victims/race_static" 2>"$tmp/err" >/dev/null
+note='note: the detector cannot enter the program: it is linked statically; searching as --outside does'
+grep -q "^trapline race: $note\$" "$tmp/err" && grep -q '^searched from outside' "$tmp/err"
+ok "a program that the detector cannot enter is searched from outside" $?
+"$trapline" race --inside -- "$victims/race_static" 0.3 2>"$tmp/err" >/dev/null
+[ $? = 2 ] && grep -q 'linked statically' "$tmp/err"
+ok "... and with --inside it is refused" $?
 "$trapline" race -- "$victims/race_right" mutex 0.3 2>"$tmp/err" >/dev/null
 [ $by_probes = "$(grep -c '^searched from outside' "$tmp/err")" ]
 ok "a search without --outside is one inside, if a debug register works" $?

@@ -64,22 +64,22 @@ refused "the heap of a process" \
 	"$trapline" race --heap -p $$
 
 refused "a static program" 'linked statically.*Link it dynamically' \
-	"$trapline" race -- "$victims/race_static"
+	"$trapline" race --inside -- "$victims/race_static"
 begin static_victim
-refused "a static process" 'statically linked.*link it dynamically' "$trapline" race -p "$pid"
+refused "a static process" 'statically linked.*link it dynamically' "$trapline" race --inside -p "$pid"
 end "a static process"
 
 refused "a program in Go" 'cannot search .*/race_go: it is a Go program, whose runtime handles all signals; build it with -race' \
-	"$trapline" race -- "$victims/race_go"
+	"$trapline" race --inside -- "$victims/race_go"
 begin race_go 60
 refused "a process in Go" 'cannot search process [0-9]*: it is a Go program.*build it with -race' \
-	"$trapline" race -p "$pid"
+	"$trapline" race --inside -p "$pid"
 end "a process in Go"
 
 refused "under a seccomp filter" 'true would inherit this seccomp filter, which may kill it.*seccomp=unconfined' \
-	"$victims/race_obstacle" filtered "$trapline" race -- true
+	"$victims/race_obstacle" filtered "$trapline" race --inside -- true
 begin race_obstacle filtered_sleep 60
-refused "a process with a seccomp filter" 'seccomp filter.*run it without' "$trapline" race -p "$pid"
+refused "a process with a seccomp filter" 'seccomp filter.*run it without' "$trapline" race --inside -p "$pid"
 end "a process with a seccomp filter"
 
 
