@@ -299,12 +299,20 @@ static bool has_other_processes(const struct kernel_run *k, const struct traplin
 	       hit->pid != k->run.session.pid;
 }
 
+/* What is at the address of an argument later is of the program that was executed. */
+static bool replaces_memory(const struct trapline_hit *hit)
+{
+	return hit->syscall == SYS_execve || hit->syscall == SYS_execveat;
+}
+
 /* call->hidden: a text was not in memory; at the end of the call it is. */
 static void read_args(struct kernel_run *k, const struct kernel_wish *wish,
 		      const struct trapline_hit *hit, struct symbols *s, struct break_call *call)
 {
 	const struct observe *o = &k->run;
-	struct kernel_values v = { .s = s, .hit = hit, .what = wish->what };
+	struct kernel_values v = { .s = replaces_memory(hit) ? NULL : s,
+				   .hit = hit,
+				   .what = wish->what };
 	char text[ARGS_BYTES];
 
 	if (!shows_args(k, wish))

@@ -214,6 +214,19 @@ if cc -g -o "$tmp/own" "$tmp/own.c" 2>/dev/null; then
 	ok "a_function_is_chosen_with_its_object" $?
 	watch kernel:exec --json -- "$tmp/own" && hits 'length == 0'
 	ok "the_event_is_chosen_with_its_word" $?
+	# Both programs have a text at the same address: it was that of the second one in 2 of 3 runs.
+	printf '%s\n' '#include <unistd.h>' 'int main(int c, char **v) { return execl(v[1], "", NULL); }' >"$tmp/one.c"
+	printf '%s\n' '#include <unistd.h>' 'int main(void) { return access("other", 0) == 0 || usleep(100000); }' \
+		>"$tmp/two.c"
+	cc -no-pie -o "$tmp/two" "$tmp/two.c"
+	sed -i "s|v\[1\]|\"$tmp/two\"|" "$tmp/one.c" && cc -no-pie -o "$tmp/one" "$tmp/one.c"
+	wrong=0
+	for _ in 1 2 3 4 5; do
+		watch exec --json -- "$tmp/one"
+		hits "length == 1 and (.[0].args.path.string | . == null or . == \"$tmp/two\")" || wrong=$((wrong + 1))
+	done
+	[ $wrong = 0 ]
+	ok "what_is_executed_has_no_text_of_the_new_program" $?
 else
 	skip "a_function_of_that_name_is_asked_about" "a C compiler"
 fi
