@@ -4,6 +4,7 @@
  * With --verbose also the evidence of each feature, and what it costs.
  */
 #include "cli/cmd.h"
+#include "cli/commands/check_process.h"
 #include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
@@ -71,8 +72,10 @@ static const struct ability {
 	    { "bpf_condition", "conditions in the kernel" } } },
 	{ "record", { "uprobe or other_process" }, { { "bpf_ringbuf", "values at the hit" } } },
 	{ "race",
-	  { "sigtrap", "watch_write", "counter_task_clock" },
-	  { { "other_process_signal", "running processes" }, { "patch_text", "--sweep" } } },
+	  { "sigtrap or uprobe_multi", "watch_write or uprobe_multi", "counter_task_clock" },
+	  { { "watch_write", "accesses in any code" },
+	    { "other_process_signal", "running processes" },
+	    { "patch_text", "--sweep" } } },
 	{ "heap",
 	  { NULL },
 	  { { "watch_write", "reads before a block" }, { "patch_text", "running processes" } } },
@@ -189,12 +192,13 @@ static void abilities_text(const struct trapline_caps *caps, const struct abilit
 		 has[0] && lacks[0] ? "; " : "", lacks[0] ? "without " : "", lacks);
 }
 
-static void print_command(const struct trapline_caps *caps, const struct ability *a)
+/* What this machine permits, and in words why or how. */
+static enum answer command_answer(const struct trapline_caps *caps, const struct ability *a,
+				  char *words, size_t size)
 {
 	enum answer worst = YES;
 	char missing[128] = "";
 	char unknown[128] = "";
-	char words[640];
 
 	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++) {
 		enum answer answer = ask_need(caps, a->needs[i]);
@@ -205,13 +209,51 @@ static void print_command(const struct trapline_caps *caps, const struct ability
 			add_word(unknown, sizeof(unknown), a->needs[i]);
 	}
 	if (worst == NO)
-		snprintf(words, sizeof(words), "needs %s", missing);
+		snprintf(words, size, "needs %s", missing);
 	else if (worst == UNKNOWN)
-		snprintf(words, sizeof(words), "not known, the machine is busy: %s", unknown);
+		snprintf(words, size, "not known, the machine is busy: %s", unknown);
 	else
-		abilities_text(caps, a, words, sizeof(words));
-	printf("%-10s  %-6s  ", a->command, answer_words[worst]);
-	terminal_wrap(stdout, words, WORDS_AT);
+		abilities_text(caps, a, words, size);
+	return worst;
+}
+
+/* The process decides where the machine permits the command. */
+static enum answer answer_for(const struct trapline_caps *caps, const struct ability *a,
+			      const struct check_process *p, char *words, size_t size)
+{
+	enum answer worst = command_answer(caps, a, words, size);
+	bool is_possible;
+
+	if (!p || worst != YES)
+		return worst;
+	snprintf(words, size, "%s", check_process_words(p, a->command, &is_possible));
+	if (is_possible && !strcmp(a->command, "race") && ask(caps, "watch_write") != YES)
+		snprintf(words, size, "from outside, since no debug register works");
+	return is_possible ? YES : NO;
+}
+
+/* At a process, a reason that was there already is not repeated. */
+static void print_commands(const struct trapline_caps *caps, const struct check_process *p)
+{
+	const char *before = NULL;
+	char last[640] = "";
+	char words[640];
+
+	printf("%-10s  %s\n", "command", p ? "possible" : "works");
+	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++) {
+		const struct ability *a = &abilities[i];
+		enum answer answer = answer_for(caps, a, p, words, sizeof(words));
+		bool is_again = p && answer == NO && before && !strcmp(words, last);
+
+		printf("%-10s  %-6s  ", a->command, answer_words[answer]);
+		if (is_again)
+			snprintf(words, sizeof(words), "as for %s", before);
+		terminal_wrap(stdout, words, WORDS_AT);
+		if (p && answer == NO && !is_again) {
+			before = a->command;
+			memcpy(last, words, sizeof(last));
+		}
+	}
 }
 
 static bool is_same(const struct trapline_feature *a, const struct trapline_feature *b)
@@ -260,9 +302,8 @@ static void check_print_text(const struct trapline_caps *caps, const struct utsn
 		print_features(caps);
 		print_costs(caps);
 	}
-	printf("\n%-10s  %s\n", "command", "works");
-	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
-		print_command(caps, &abilities[i]);
+	printf("\n");
+	print_commands(caps, NULL);
 	for (uint32_t i = 0; i < caps->feature_count; i++)
 		counts[answer_of(&caps->features[i])]++;
 	print_all_missing(caps, NO, counts[NO] ? "not available here:" : NULL);
@@ -272,6 +313,34 @@ static void check_print_text(const struct trapline_caps *caps, const struct utsn
 	if (counts[UNKNOWN])
 		printf(", %u not known", counts[UNKNOWN]);
 	printf("%s\n", verbose ? "" : "; trapline check -v prints all, and what they cost");
+}
+
+static void print_process(const struct trapline_caps *caps, const struct check_process *p)
+{
+	printf("process %d (%s), %zu thread%s\n\n", p->pid, p->name, p->threads,
+	       p->threads == 1 ? "" : "s");
+	print_commands(caps, p);
+}
+
+static void print_process_json(const struct trapline_caps *caps, const struct check_process *p)
+{
+	json_t *commands = json_array();
+	char words[640];
+
+	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++) {
+		enum answer answer = answer_for(caps, &abilities[i], p, words, sizeof(words));
+
+		json_array_append_new(commands, json_pack("{s:s, s:o, s:s}", "command",
+							  abilities[i].command, "possible",
+							  answer == UNKNOWN ? json_null() :
+									      json_boolean(answer),
+							  "why", words));
+	}
+	json_t *root = json_pack("{s:i, s:s, s:I, s:o}", "pid", p->pid, "name", p->name, "threads",
+				 (json_int_t)p->threads, "commands", commands);
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	printf("\n");
+	json_decref(root);
 }
 
 static json_t *features_json(const struct trapline_caps *caps)
@@ -317,22 +386,25 @@ static void check_print_json(const struct trapline_caps *caps, const struct utsn
 struct settings {
 	int json;
 	int verbose;
+	pid_t pid;
 };
 
 static const struct opt options[] = {
 	{ "json", 'j', OPT_FLAG, offsetof(struct settings, json), NULL,
 	  "print one JSON object instead of text" },
+	{ "pid", 'p', OPT_PID, offsetof(struct settings, pid), "PID",
+	  "print which commands are possible at a running process, and why others are not" },
 	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
 	  "print each feature with its evidence, and what the mechanisms cost" },
 };
 
 const struct opt_syntax check_syntax = {
 	.command = "check",
-	.usage = "[--json | --verbose]",
+	.usage = "[-p PID] [--json | --verbose]",
 	.about =
 		"Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
 		"Prints which commands work, what does not work, why, and the remedy.",
-	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not or not known, 2 for wrong usage.",
+	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not or not known, 2 for wrong usage. With --pid 0.",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -343,6 +415,7 @@ int cmd_check(int argc, char **argv)
 	struct utsname u;
 	int status;
 	struct settings set = { 0 };
+	struct check_process process;
 	int first = opts_parse(&check_syntax, argc, argv, &set, &status);
 
 	if (first < 0)
@@ -350,6 +423,9 @@ int cmd_check(int argc, char **argv)
 	if (first < argc)
 		return cli_wrong("check", "unexpected argument '%s': check takes only options",
 				 argv[first]);
+	status = set.pid ? check_process_read(set.pid, &process) : CLI_OK;
+	if (status)
+		return status;
 	if (uname(&u))
 		memset(&u, 0, sizeof(u));
 	caps.size = sizeof(caps);
@@ -358,9 +434,13 @@ int cmd_check(int argc, char **argv)
 		cli_wrong("check", "cannot try the features: %s", strerror(-works));
 		return CLI_NO;
 	}
-	if (set.json)
+	if (set.pid && set.json)
+		print_process_json(&caps, &process);
+	else if (set.pid)
+		print_process(&caps, &process);
+	else if (set.json)
 		check_print_json(&caps, &u);
 	else
 		check_print_text(&caps, &u, set.verbose);
-	return works ? CLI_OK : CLI_NO;
+	return works || set.pid ? CLI_OK : CLI_NO;
 }

@@ -471,19 +471,23 @@ static bool is_filtered(pid_t pid)
 	return false;
 }
 
+/* in->symbols is to be closed. */
+static int look_into(struct injection *in)
+{
+	if (is_filtered(in->pid))
+		return injection_refuse_filter(in);
+	int err = symbols_open(in->pid, &in->symbols);
+	if (err)
+		return err;
+	symbols_leave_out_lines(in->symbols);
+	return find_all(in);
+}
+
 static int inject_object(struct injection *in)
 {
 	int object = in->object;
-	int err = 0;
+	int err = look_into(in);
 
-	if (is_filtered(in->pid))
-		err = injection_refuse_filter(in);
-	if (!err)
-		err = symbols_open(in->pid, &in->symbols);
-	if (!err) {
-		symbols_leave_out_lines(in->symbols);
-		err = find_all(in);
-	}
 	if (!err)
 		err = name_object(in, object);
 	if (!err)
@@ -559,8 +563,10 @@ int inject_check(pid_t pid, char *why, size_t why_size)
 
 	if (err)
 		return err;
+	err = program_tracer(pid, pid) ? injection_refuse_tracing(&in, -EPERM) : look_into(&in);
+	symbols_close(in.symbols);
 	close(in.memory_fd);
-	return program_tracer(pid, pid) ? injection_refuse_tracing(&in, -EPERM) : 0;
+	return err;
 }
 
 int inject(pid_t pid, const char *path, const char *function, const char *argument,
