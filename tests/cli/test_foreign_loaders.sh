@@ -68,7 +68,7 @@ runs_below()
 # each NAME WHY PROGRAM: under all tools that preload.
 each()
 {
-	for what in 'heap' 'flow' 'race --overhead 5%' 'race --heap' 'throttle --cpu 90%'; do
+	for what in 'heap' 'flow' 'race --inside --overhead 5%' 'race --heap' 'throttle --cpu 90%'; do
 		tool=$(echo "$what" | sed 's/ --heap/_heap/; s/ .*//')
 		# shellcheck disable=SC2086 # words
 		refused "$1_is_refused_by_$tool" "$2" $what -- "$3"
