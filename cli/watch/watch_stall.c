@@ -334,8 +334,21 @@ static void detach(struct watch_stall *h, pid_t tid)
 		return;
 	}
 	int signal = status >> 16 || WSTOPSIG(status) == h->signal ? 0 : WSTOPSIG(status);
-	ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
-	forget(h, tid);
+	/* One that is killed meanwhile is traced still: the next round waits for its end. */
+	if (!ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal))
+		forget(h, tid);
+}
+
+/* A thread that was just created is traced, and its first stop may still come. */
+static void add_traced(struct watch_stall *h)
+{
+	pid_t *tids = calloc(THREADS_MAX, sizeof(*tids));
+	size_t count = tids ? program_threads(h->pid, tids, THREADS_MAX) : 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (find(h, tids[i]) == h->count && program_tracer(h->pid, tids[i]) == getpid())
+			add(h, tids[i]);
+	free(tids);
 }
 
 void watch_stall_leave(struct watch_stall *h)
@@ -344,8 +357,10 @@ void watch_stall_leave(struct watch_stall *h)
 		return;
 	h->is_tracing = false;
 	watch_stall_go(h);
-	/* A thread that is created in the meantime is among those that have stopped. */
-	for (int round = 0; round < ROUNDS_MAX && h->count; round++) {
+	for (int round = 0; round < ROUNDS_MAX; round++) {
+		add_traced(h);
+		if (!h->count)
+			break;
 		watch_stall_look(h);
 		watch_stall_go(h);
 		for (size_t i = h->count; i--;)

@@ -22,6 +22,15 @@ watch --pending plugin.c:12 -- "$victims/plugin_host" "$plugin" 100 2
 [ $? = 0 ] && grep -q '^3 hits in ' "$tmp/out"
 ok "a_line_of_the_library_is_armed" $?
 
+# Two threads are born and end within the moment in which the process is let go.
+held=0
+for _ in $(seq "$(share 20)"); do
+	watch --pending plugin_func -- "$victims/plugin_host" "$plugin" 1 0
+	[ $? = 0 ] || held=$((held + 1))
+done
+[ $held = 0 ]
+ok "a_process_that_ends_at_once_is_not_held_by_its_threads" $?
+
 watch --pending plugin.so:plugin_func --ret --if 'ret > 1000' -- "$victims/plugin_host" "$plugin" 100 2
 [ $? = 0 ] && grep -q '^2 hits in ' "$tmp/out" && grep -q '= 1001' "$tmp/out"
 ok "conditions_and_results_are_those_of_the_library" $?
