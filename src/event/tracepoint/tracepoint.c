@@ -134,7 +134,9 @@ static int knows_numbers(const struct trapline_event *ev)
 {
 	const uint32_t what = ev->tracepoints.what;
 
-	return (what != TRAPLINE_AT_SIGNAL && what != TRAPLINE_AT_OOM) || !ev->ids.inode;
+	return (what != TRAPLINE_AT_SIGNAL && what != TRAPLINE_AT_FORK &&
+		what != TRAPLINE_AT_OOM) ||
+	       !ev->ids.inode;
 }
 
 static int fill_table(struct event_tracepoints *t)
@@ -202,8 +204,8 @@ static int know_target(struct trapline_event *ev, const char **why)
 
 int tracepoints_open(struct trapline_event *ev, int ring_fd, const char **why)
 {
-	*why = "signals and victims are known by their numbers in the first pid namespace: run it there, "
-	       "not in a container";
+	*why = "signals, children and victims are known by their numbers in the first pid "
+	       "namespace: run it there, not in a container";
 	if (!knows_numbers(ev))
 		return -EOPNOTSUPP;
 	*why = "this kernel has no description of itself (/sys/kernel/btf/vmlinux)";
