@@ -334,7 +334,7 @@ static void detach(struct watch_stall *h, pid_t tid)
 		return;
 	}
 	int signal = status >> 16 || WSTOPSIG(status) == h->signal ? 0 : WSTOPSIG(status);
-	/* One that is killed meanwhile is traced still: the next round waits for its end. */
+	/* One that was killed is traced still: the next round waits for its end. */
 	if (!ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal))
 		forget(h, tid);
 }

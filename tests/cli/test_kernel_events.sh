@@ -9,6 +9,7 @@
 [ -r /sys/kernel/btf/vmlinux ] || skip_all "the kernel has no description of itself (BTF)"
 need jq
 command='break'
+end_by=KILL # SIGTERM is what it waits for
 victim=$victims/kernel_events
 
 # A container has numbers of its own for its processes.
