@@ -117,6 +117,8 @@ static void *run_handlers(void *arg)
 	setitimer(ITIMER_REAL, &often, NULL);
 	while (!does_end)
 		pause();
+	/* The end of a thread frees what it has, and the handler would interrupt that. */
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	return arg;
 }
 
