@@ -27,6 +27,7 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "decoder_name.h"
+#include "event/fires.h"
 #include "guest/late_trap.h"
 #include "guest/moved.h"
 #include "guest/own_thread.h"
@@ -94,8 +95,9 @@ static void start_late_watches(struct heap_region *region)
 		snprintf(region->why_unwatched, sizeof(region->why_unwatched),
 			 "a thread blocks SIGTRAP");
 	} else {
-		signals_spare_stacks(1);
-		err = take_trap();
+		/* What no register raises is not taken from the program. */
+		err = event_register_fires() ? take_trap() : -ENODEV;
+		signals_spare_stacks(!err);
 		if (!err)
 			err = heap_watch_start();
 		if (err)
