@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 int break_check(const struct observe_settings *set)
 {
@@ -38,7 +37,7 @@ int break_find(struct symbols *s, const struct observe_settings *set, struct out
 		if (err)
 			return status ? status :
 					cli_wrong(set->name, "%s%s", why,
-						  strstr(why, "when the library is loaded") ?
+						  sites->is_unloaded ?
 							  ", or let --pending wait for it" :
 							  "");
 		if (sites->elsewhere[0])

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/break/break_calls.h"
+#include "cli/break/break_output.h"
 #include "cli/break/kernel_args.h"
 #include "cli/break/kernel_location.h"
 #include "cli/break/kernel_symbols.h"
@@ -391,13 +392,7 @@ static void print_call(struct kernel_run *k, const struct break_call *call,
 {
 	struct observe *o = &k->run;
 	struct run_hit hit = observe_hit_of(o, &call->hit);
-	struct run_call more = { .site = call->site,
-				 .caller = call->caller,
-				 .caller_place = call->caller_place,
-				 .args = call->args_text,
-				 .args_json = call->args_json,
-				 .args_later = call->args_later };
-	char change[RUN_CALL_TEXT];
+	struct run_call more = break_output_call_of(call);
 	char result[64];
 
 	o->hits++;
@@ -412,13 +407,7 @@ static void print_call(struct kernel_run *k, const struct break_call *call,
 		fill_result(k, &call->hit, call->hit.new_value, &more, result, sizeof(result));
 		more.has_no_duration = true;
 	}
-	run_call_text(&k->calls, &more, change, sizeof(change));
-	hit.change = change;
-	hit.frames = call->frames;
-	hit.frame_count = call->frame_count;
-	hit.call = &more;
-	observe_print(o, &hit);
-	json_decref(more.result_json);
+	break_output_print(o, call, &hit, &more);
 	if (call->args_later && !k->said_later)
 		cli_note(
 			o->set.name,

@@ -77,19 +77,37 @@ static void fill_result(struct observe *o, struct symbols *s, const struct trapl
 	call->args_later = call->args_later || v.later;
 }
 
+struct run_call break_output_call_of(const struct break_call *call)
+{
+	return (struct run_call){ .site = call->site,
+				  .caller = call->caller,
+				  .caller_place = call->caller_place,
+				  .args = call->args_text,
+				  .printed = call->printed,
+				  .key = call->key,
+				  .args_json = call->args_json,
+				  .args_later = call->args_later };
+}
+
+void break_output_print(struct observe *o, const struct break_call *call, struct run_hit *hit,
+			struct run_call *more)
+{
+	char change[RUN_CALL_TEXT];
+
+	run_call_text(o->calls, more, change, sizeof(change));
+	hit->change = change;
+	hit->frames = call->frames;
+	hit->frame_count = call->frame_count;
+	hit->call = more;
+	observe_print(o, hit);
+	json_decref(more->result_json);
+}
+
 void break_output_call(struct observe *o, struct symbols *s, const struct break_call *call,
 		       const struct trapline_hit *returned, const struct signature *signature)
 {
 	struct run_hit hit = observe_hit_of(o, &call->hit);
-	struct run_call more = { .site = call->site,
-				 .caller = call->caller,
-				 .caller_place = call->caller_place,
-				 .args = call->args_text,
-				 .printed = call->printed,
-				 .key = call->key,
-				 .args_json = call->args_json,
-				 .args_later = call->args_later };
-	char change[RUN_CALL_TEXT];
+	struct run_call more = break_output_call_of(call);
 	char result[400];
 
 	/* The address is that of the first process, no matter what process the hit is of. */
@@ -99,11 +117,5 @@ void break_output_call(struct observe *o, struct symbols *s, const struct break_
 		fill_result(o, s, returned, call, signature, &more, result, sizeof(result));
 		more.duration_ns = returned->time_ns - hit.time_ns;
 	}
-	run_call_text(o->calls, &more, change, sizeof(change));
-	hit.change = change;
-	hit.frames = call->frames;
-	hit.frame_count = call->frame_count;
-	hit.call = &more;
-	observe_print(o, &hit);
-	json_decref(more.result_json);
+	break_output_print(o, call, &hit, &more);
 }

@@ -22,6 +22,10 @@ int break_output_begin(struct observe *o, struct break_output *out, const struct
  */
 void break_output_call(struct observe *o, struct symbols *s, const struct break_call *call,
 		       const struct trapline_hit *returned, const struct signature *signature);
+/* A call as a report has it, without its result; and its line. more->result_json is released. */
+struct run_call break_output_call_of(const struct break_call *call);
+void break_output_print(struct observe *o, const struct break_call *call, struct run_hit *hit,
+			struct run_call *more);
 void break_output_end(struct break_output *out);
 
 #endif

@@ -80,7 +80,7 @@ int session_hold(struct session *r);
  */
 void session_release(struct session *r, bool wanted);
 
-/* Has the command that was started ended? False: there is none. */
+/* Has the command that was started ended? False for a process that ran before, too. */
 bool session_child_has_ended(struct session *r);
 
 /* Opens the target's objects. 0 or an exit status, line printed. */

@@ -450,7 +450,8 @@ static int near_die_visit(const struct die_visit *v, Dwarf_Die *die)
 }
 
 static void explain_not_found(struct symbols *s, const struct location *w,
-			      const struct near_search *near, char *why, size_t n)
+			      const struct near_search *near, struct code_sites *out, char *why,
+			      size_t n)
 {
 	const struct near_list *list = &near->list;
 	char question[300];
@@ -462,13 +463,14 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 		snprintf(why, n,
 			 "%s is stripped: it names no function '%s'; %s, or give an address",
 			 symbols_program(s), w->name, remedy);
-	} else if (near->source && !near->has_source)
+	} else if (near->source && !near->has_source) {
+		out->is_unloaded = true;
 		snprintf(
 			why, n,
 			"no loaded object of %s, and no source file that its debug information has, is "
 			"named '%s'; try again when the library is loaded",
 			symbols_program(s), w->scope);
-	else if (near->is_declared && !strcmp(list->wanted, w->name))
+	} else if (near->is_declared && !strcmp(list->wanted, w->name))
 		snprintf(why, n, "'%s' has no code in %s: the compiler inlined or removed it%s",
 			 w->name, w->scope[0] ? w->scope : symbols_program(s), question);
 	else
@@ -476,8 +478,8 @@ static void explain_not_found(struct symbols *s, const struct location *w,
 			 w->scope[0] ? w->scope : symbols_program(s), question);
 }
 
-static int not_found(struct symbols *s, const struct location *w, const struct search *f, char *why,
-		     size_t n)
+static int not_found(struct symbols *s, const struct location *w, const struct search *f,
+		     struct code_sites *out, char *why, size_t n)
 {
 	const char *module = w->scope[0] && !f->wanted.source ? w->scope : NULL;
 	const char *names[4];
@@ -502,7 +504,7 @@ static int not_found(struct symbols *s, const struct location *w, const struct s
 	dies_walk(s, module, 0, near_die_visit, &near);
 	symbols_walk(s, module, sites_near_visit, &near);
 	near.is_declared = near.is_declared && !f->wanted.source;
-	explain_not_found(s, w, &near, why, n);
+	explain_not_found(s, w, &near, out, why, n);
 	for (size_t i = 0; i < near.kept_count; i++)
 		free(near.kept[i]);
 	return -ENOENT;
@@ -582,7 +584,7 @@ static int find_functions(struct symbols *s, const struct location *w, struct co
 			 out->unresolved_names);
 		return -ENOENT;
 	}
-	return not_found(s, w, &f, why, n);
+	return not_found(s, w, &f, out, why, n);
 }
 
 /* An instruction by its address: certain where it can be decoded from the function's start on. */

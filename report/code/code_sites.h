@@ -56,7 +56,8 @@ struct code_sites {
 	size_t merged;	 /* sites in further mappings of the same file, which one uprobe serves */
 	char merged_names[CODE_SITES_NAMES]; /* the objects */
 	size_t copies_left_out;		     /* of functions that match a pattern */
-	int other_line; /* of file.c:12, the line that has code; 0: the one asked for */
+	int other_line;	  /* of file.c:12, the line that has code; 0: the one asked for */
+	bool is_unloaded; /* a library that is loaded later may have it */
 };
 
 /*
