@@ -7,6 +7,7 @@
  */
 #include "cli/commands/check_process.h"
 
+#include "base/dummy_event.h"
 #include "base/sys.h"
 #include "cli/cmd.h"
 #include "cli/inject/inject.h"
@@ -17,7 +18,6 @@
 #include <trapline/trapline.h>
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,15 +28,7 @@
 /* Whether the kernel lets this user observe the process. The event counts nothing. */
 static int try_event(pid_t pid)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int fd = sys_perf_event_open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = dummy_event_open(pid);
 
 	if (fd >= 0)
 		sys_close(fd);
@@ -46,6 +38,7 @@ static int try_event(pid_t pid)
 int check_process_read(pid_t pid, struct check_process *out)
 {
 	static pid_t tids[THREADS_MOST];
+	char path[64];
 	int err;
 
 	*out = (struct check_process){ .pid = pid };
@@ -56,6 +49,8 @@ int check_process_read(pid_t pid, struct check_process *out)
 	const char *why = program_why_not(pid, &err);
 	if (why)
 		return cli_wrong("check", "cannot check process %d: %s", pid, why);
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	out->is_go = program_is_go(path);
 	err = try_event(pid);
 	if (err)
 		trapline_explain(err, out->hidden, sizeof(out->hidden));
@@ -65,22 +60,33 @@ int check_process_read(pid_t pid, struct check_process *out)
 	return CLI_OK;
 }
 
+static bool is_one_of(const char *word, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(word, words[i]))
+			return true;
+	return false;
+}
+
 const char *check_process_words(const struct check_process *p, const char *command,
 				bool *is_possible)
 {
-	static const char *const within[] = { "heap", "flow", "throttle", "patch" };
+	static const char *const searches[] = { "race", "heap", "flow" };
+	static const char *const others[] = { "throttle", "patch" };
 	bool is_race = !strcmp(command, "race");
-	bool is_within = is_race;
-
-	for (size_t i = 0; i < sizeof(within) / sizeof(within[0]); i++)
-		is_within |= !strcmp(command, within[i]);
+	bool is_search = is_one_of(command, searches, sizeof(searches) / sizeof(searches[0]));
+	bool is_within = is_search ||
+			 is_one_of(command, others, sizeof(others) / sizeof(others[0]));
+	bool is_sealed = p->sealed[0] || (is_search && p->is_go);
 	*is_possible = !p->hidden[0];
 	if (!*is_possible)
 		return p->hidden;
 	if (!is_within)
 		return "from outside: nothing is loaded into it";
-	if (!p->sealed[0])
+	if (!is_sealed)
 		return "loads its agent into it";
-	*is_possible = is_race && !geteuid();
-	return *is_possible ? "from outside, since its agent cannot be loaded" : p->sealed;
+	*is_possible = is_race && !geteuid() && !program_tracer(p->pid, p->pid);
+	return *is_possible ? "from outside, since its agent cannot be loaded" :
+	       p->sealed[0] ? p->sealed :
+			      "it is a Go program";
 }

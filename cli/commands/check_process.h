@@ -17,6 +17,7 @@ struct check_process {
 	size_t threads;
 	char hidden[512]; /* why it cannot be observed at all, or empty */
 	char sealed[512]; /* why no code can be loaded into it, or empty */
+	bool is_go;	  /* race, heap and flow refuse it */
 };
 
 /* 0, or an exit status, line printed. */

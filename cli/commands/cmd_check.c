@@ -100,6 +100,8 @@ static const struct ability {
 	    { "bpf_condition", "conditions in the kernel" } } },
 };
 
+#define ABILITIES (sizeof(abilities) / sizeof(abilities[0]))
+
 static const char *cost_meaning(const char *name)
 {
 	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
@@ -226,33 +228,33 @@ static enum answer answer_for(const struct trapline_caps *caps, const struct abi
 
 	if (!p || worst != YES)
 		return worst;
-	snprintf(words, size, "%s", check_process_words(p, a->command, &is_possible));
-	if (is_possible && !strcmp(a->command, "race") && ask(caps, "watch_write") != YES)
+	/* It needs none from outside, and nothing of the process matters there. */
+	if (!strcmp(a->command, "race") && ask(caps, "watch_write") != YES && !p->hidden[0]) {
 		snprintf(words, size, "from outside, since no debug register works");
+		return YES;
+	}
+	snprintf(words, size, "%s", check_process_words(p, a->command, &is_possible));
 	return is_possible ? YES : NO;
 }
 
 /* At a process, a reason that was there already is not repeated. */
 static void print_commands(const struct trapline_caps *caps, const struct check_process *p)
 {
-	const char *before = NULL;
-	char last[640] = "";
-	char words[640];
+	static char words[ABILITIES][640];
+	enum answer answers[ABILITIES];
 
 	printf("%-10s  %s\n", "command", p ? "possible" : "works");
-	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++) {
-		const struct ability *a = &abilities[i];
-		enum answer answer = answer_for(caps, a, p, words, sizeof(words));
-		bool is_again = p && answer == NO && before && !strcmp(words, last);
+	for (size_t i = 0; i < ABILITIES; i++) {
+		size_t first = 0;
 
-		printf("%-10s  %-6s  ", a->command, answer_words[answer]);
-		if (is_again)
-			snprintf(words, sizeof(words), "as for %s", before);
-		terminal_wrap(stdout, words, WORDS_AT);
-		if (p && answer == NO && !is_again) {
-			before = a->command;
-			memcpy(last, words, sizeof(last));
-		}
+		answers[i] = answer_for(caps, &abilities[i], p, words[i], sizeof(words[i]));
+		while (answers[first] != answers[i] || strcmp(words[first], words[i]) != 0)
+			first++;
+		printf("%-10s  %-6s  ", abilities[i].command, answer_words[answers[i]]);
+		if (p && answers[i] == NO && first < i)
+			printf("as for %s\n", abilities[first].command);
+		else
+			terminal_wrap(stdout, words[i], WORDS_AT);
 	}
 }
 
@@ -327,7 +329,7 @@ static void print_process_json(const struct trapline_caps *caps, const struct ch
 	json_t *commands = json_array();
 	char words[640];
 
-	for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++) {
+	for (size_t i = 0; i < ABILITIES; i++) {
 		enum answer answer = answer_for(caps, &abilities[i], p, words, sizeof(words));
 
 		json_array_append_new(commands, json_pack("{s:s, s:o, s:s}", "command",

@@ -2,15 +2,18 @@
 /* race_side.c - see race_side.h. */
 #include "cli/race/race_side.h"
 
+#include "cli/inject/inject.h"
 #include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define COMMAND "race"
+#define IS_GO "it is a Go program"
 
 bool race_side_may_be_outside(const struct race_cli_settings *set)
 {
@@ -21,20 +24,24 @@ bool race_side_may_be_outside(const struct race_cli_settings *set)
 static const char *why_not_into_file(const char *path)
 {
 	if (program_is_go(path))
-		return "it is a Go program";
+		return IS_GO;
 	if (program_is_static(path))
 		return "it is linked statically";
 	return preloadable_hindrance(path);
 }
 
-static const char *why_not_into_process(pid_t pid)
+/* What passes, as a debugger, is left to the attach, which refuses with the remedy. */
+static const char *why_not_into_process(pid_t pid, char *why, size_t n)
 {
 	char path[64];
 
-	if (program_seccomp(pid, pid))
-		return "it is under a seccomp filter";
+	if (program_tracer(pid, pid))
+		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return why_not_into_file(path);
+	if (program_is_go(path))
+		return IS_GO;
+	int err = inject_check(pid, why, n);
+	return err == -ENOEXEC || err == -EPERM ? why : NULL;
 }
 
 static const char *why_not_into_command(const char *name)
@@ -53,11 +60,12 @@ static const char *why_not_into_command(const char *name)
 void race_side_choose(struct race_cli_settings *set)
 {
 	const char *why = NULL;
+	char text[512];
 
 	if (set->outside || !race_side_may_be_outside(set))
 		return;
 	if (set->pid)
-		why = why_not_into_process(set->pid);
+		why = why_not_into_process(set->pid, text, sizeof(text));
 	else if (set->command)
 		why = why_not_into_command(set->command[0]);
 	if (!why)

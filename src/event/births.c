@@ -12,26 +12,18 @@
 #include "event/births.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 
+#include "base/dummy_event.h"
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "event/limit.h"
 
 static int wait_for_thread(pid_t tid)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int fd = sys_perf_event_open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = dummy_event_open(tid);
 
 	if (fd == -EMFILE && !event_limit_raise_once())
-		fd = sys_perf_event_open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		fd = dummy_event_open(tid);
 	if (fd >= 0)
 		sys_close(fd);
 	return fd < 0 && fd != -ESRCH ? fd : 0; /* it has ended, and so has its last clone */

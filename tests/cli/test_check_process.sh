@@ -57,6 +57,11 @@ grep -q "^process $pid (static_victim), 1 thread$" "$tmp/out" && [ "$(wc -L <"$t
 	[ "$(grep -c 'statically linked' "$tmp/out")" = 1 ] && grep -q 'as for heap$' "$tmp/out"
 ok "the text has each reason once" $?
 
+start race_go 60
+seen_as "a Go program"
+possible heap false 'Go program' && possible flow false 'Go program' && possible break true 'from outside'
+ok "a Go program: what needs malloc() or glibc is not possible" $?
+
 "$victims/race_obstacle" sealed sleep 60 &
 pid=$!
 started="$started $pid"
