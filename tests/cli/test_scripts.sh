@@ -132,6 +132,20 @@ scripts/test-after "$tmp/other.json" "$tmp/chosen" "$tmp/settled" &&
 ok "what_was_skipped_or_not_run_elsewhere_runs_here" $?
 [ "$(jq -r .name "$tmp/settled" | tr '\n' ,)" = 'p:unit / one,p:unit / four,p:unit / five,' ]
 ok "what_failed_or_passed_as_a_whole_elsewhere_is_counted" $?
+cat >"$tmp/registers.json" <<'END'
+{"name": "p:cli / one", "result": "SKIP", "stdout": "1..0 # SKIP debug registers that fire (trapline check: watch_write)\n"}
+{"name": "p:cli / two", "result": "OK", "stdout": "1..2\nok 1 - a # SKIP debug registers that fire (trapline check: watch_write)\nok 2 - b\n"}
+{"name": "p:cli / three", "result": "OK", "stdout": "ok 1 - a # SKIP debug registers that fire (trapline check: break)\nok 2 - b # SKIP root\n"}
+{"name": "p:cli / five", "result": "SKIP", "stdout": ""}
+END
+after_registers()
+{
+	printf 'one\tsh one.sh\ntwo\t./two\nthree\t./three\nfive\t./five\n' >"$tmp/chosen.registers"
+	NO_DEBUG_REGISTERS=$1 scripts/test-after "$tmp/registers.json" "$tmp/chosen.registers" "$tmp/settled" &&
+		[ "$(cut -f 1 "$tmp/chosen.registers" | tr '\n' ' ')" = "$2" ]
+}
+after_registers '' 'one two three five ' && after_registers 1 'three five '
+ok "what_was_skipped_for_want_of_debug_registers_runs_where_they_fire" $?
 cp "$tmp/chosen" "$tmp/before" && : >"$tmp/nothing.json" &&
 	scripts/test-after "$tmp/nothing.json" "$tmp/chosen" "$tmp/settled" &&
 	cmp "$tmp/before" "$tmp/chosen" && [ ! -s "$tmp/settled" ]
