@@ -51,13 +51,13 @@ static void dot_record(struct flow_report *r, uint32_t index, FILE *f)
 {
 	const struct flow_view *v = flow_report_view(r, index);
 	const struct flow_record *record = &v->record;
-	char line[160];
+	char line[320];
 
 	if (record->kind == FLOW_RESIDUE)
 		snprintf(line, sizeof(line), "residue in %s", flow_memory_names[record->memory]);
 	else
-		snprintf(line, sizeof(line), "%s %s", flow_grade_names[record->grade],
-			 record->name);
+		snprintf(line, sizeof(line), "%s %s %s", flow_grade_names[record->grade],
+			 record->name, record->open.path);
 	print_node("flow", index, record->kind == FLOW_RESIDUE ? "note" : "doubleoctagon", line,
 		   &v->where, f);
 	print_edge(record, index, f);
@@ -86,7 +86,7 @@ static void dot_source(struct flow_report *r, uint32_t number, FILE *f)
 	char line[320];
 
 	flow_report_where(r, &s->stack, &where);
-	snprintf(line, sizeof(line), "%s %s: %" PRIu64 " bytes", s->name, s->path, s->bytes);
+	snprintf(line, sizeof(line), "%s %s: %" PRIu64 " bytes", s->name, s->open.path, s->bytes);
 	print_node("source", number, "ellipse", line, &where, f);
 }
 

@@ -34,7 +34,7 @@ static json_t *from_of(struct flow_report *r, uint32_t number)
 	json_object_set_new(j, "origin", json_string(flow_origin_names[s->origin]));
 	json_object_set_new(j, "name", run_json_text(s->name));
 	json_object_set_new(j, "fd", s->fd >= 0 ? json_integer(s->fd) : json_null());
-	json_object_set_new(j, "path", finding_json_text(s->path));
+	json_object_set_new(j, "path", finding_json_text(s->open.path));
 	json_object_set_new(j, "bytes", run_json_count(s->bytes));
 	json_object_set_new(j, "offset", run_json_count(s->offset));
 	json_object_set_new(j, "pid", json_integer(s->pid));
@@ -88,6 +88,7 @@ static json_t *to_of(struct flow_report *r, const struct flow_view *v)
 	json_t *j = json_object();
 	json_object_set_new(j, "name", run_json_text(record->name));
 	json_object_set_new(j, "fd", record->fd >= 0 ? json_integer(record->fd) : json_null());
+	json_object_set_new(j, "path", finding_json_text(record->open.path));
 	json_object_set_new(j, "in_window", json_boolean(!record->was_native));
 	add_moment(r, &record->stack, &v->where, record->time_ns, j);
 	return j;

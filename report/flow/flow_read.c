@@ -119,7 +119,7 @@ static int read_source(struct flow_report *r, const json_t *from, uint32_t *numb
 	s->offset = number_in(from, "offset");
 	s->time_ns = number_in(from, "time_ns");
 	text_in(from, "name", s->name, sizeof(s->name));
-	text_in(from, "path", s->path, sizeof(s->path));
+	text_in(from, "path", s->open.path, sizeof(s->open.path));
 	if (*number >= r->source_end)
 		r->source_end = *number + 1;
 	return add_known(r, from, &s->stack);
@@ -181,6 +181,7 @@ static int read_record(const json_t *j, struct flow_record *record)
 	record->block = number_in(json_object_get(to, "block"), "address");
 	record->block_size = number_in(json_object_get(to, "block"), "size");
 	text_in(to, "name", record->name, sizeof(record->name));
+	text_in(to, "path", record->open.path, sizeof(record->open.path));
 	return 0;
 }
 

@@ -6,9 +6,13 @@
 #include "report/safe/clean.h"
 #include "report/suppress/suppress.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 const char *const flow_kind_names[FLOW_KINDS] = {
 	[FLOW_COPY] = "copy",
@@ -54,6 +58,7 @@ const char *const flow_counter_names[FLOW_COUNTERS] = {
 	[FLOW_LOST_STEPS] = "lost_steps",
 	[FLOW_LOST_RECORDS] = "lost_records",
 	[FLOW_LOST_LONG] = "lost_long",
+	[FLOW_LOST_MAPPED] = "lost_mapped",
 	[FLOW_LOST_TEXTS] = "lost_texts",
 	[FLOW_STALE] = "stale",
 	[FLOW_CHANGED] = "changed",
@@ -93,6 +98,43 @@ static void make_text_valid(char *text, size_t n)
 	clean_text(text);
 }
 
+/* The text of an address; 0: it has none. */
+static int name_peer(const uint8_t *peer, char *out, size_t n)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_un local;
+	sa_family_t family;
+
+	memcpy(&family, peer, sizeof(family));
+	memcpy(&v4, peer, sizeof(v4));
+	memcpy(&v6, peer, sizeof(v6));
+	memcpy(&local, peer, sizeof(local));
+	if (family == AF_INET && inet_ntop(family, &v4.sin_addr, text, sizeof(text)))
+		return snprintf(out, n, "%s:%u", text, ntohs(v4.sin_port));
+	if (family == AF_INET6 && inet_ntop(family, &v6.sin6_addr, text, sizeof(text)))
+		return snprintf(out, n, "[%s]:%u", text, ntohs(v6.sin6_port));
+	if (family != AF_UNIX || (!local.sun_path[0] && !local.sun_path[1]))
+		return 0;
+	/* Linux has names without a file, which begin with a zero. */
+	const int is_abstract = !local.sun_path[0];
+	return snprintf(out, n, "unix:%s%.*s", is_abstract ? "@" : "",
+			(int)sizeof(local.sun_path) - is_abstract, local.sun_path + is_abstract);
+}
+
+/* The peer of a socket is what a user knows, not the number of the socket. */
+static void flow_open_name(struct flow_open *open)
+{
+	char text[sizeof(open->path)];
+
+	make_text_valid(open->path, sizeof(open->path));
+	if (name_peer(open->peer, text, sizeof(text)))
+		memcpy(open->path, text, sizeof(text));
+	make_text_valid(open->path, sizeof(open->path));
+	memset(open->peer, 0, sizeof(open->peer));
+}
+
 /* Not ready: a process began it and did not finish. */
 static void copy_sources(struct flow_report *r)
 {
@@ -103,7 +145,7 @@ static void copy_sources(struct flow_report *r)
 		s->ready = s->ready && s->origin < FLOW_ORIGINS;
 		make_stack_valid(&s->stack);
 		make_text_valid(s->name, sizeof(s->name));
-		make_text_valid(s->path, sizeof(s->path));
+		flow_open_name(&s->open);
 	}
 }
 
@@ -127,6 +169,7 @@ static bool is_record_valid(const struct flow_report *r, struct flow_record *rec
 		record->step = 0;
 	make_stack_valid(&record->stack);
 	make_text_valid(record->name, sizeof(record->name));
+	flow_open_name(&record->open);
 	return true;
 }
 

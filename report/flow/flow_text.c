@@ -122,6 +122,8 @@ static void print_record(const struct tree *t, const struct flow_view *v, unsign
 			r->name);
 		if (r->fd >= 0)
 			fprintf(t->f, " to descriptor %d", r->fd);
+		if (r->open.path[0])
+			fprintf(t->f, " (%s)", r->open.path);
 		fputs(": ", t->f);
 		print_amount(t, r);
 		fputs(", in ", t->f);
@@ -200,8 +202,8 @@ static void print_source(const struct tree *t, uint32_t number)
 		fprintf(t->f, "%s from descriptor %d", s->name, s->fd);
 	else
 		fprintf(t->f, "%s %s", s->name, flow_origin_names[s->origin]);
-	if (s->path[0])
-		fprintf(t->f, " (%s)", s->path);
+	if (s->open.path[0])
+		fprintf(t->f, " (%s)", s->open.path);
 	if (s->offset)
 		fprintf(t->f, ", from offset %" PRIu64, s->offset);
 	fputs(", in ", t->f);
@@ -269,6 +271,8 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 		{ FLOW_LOST_RECORDS, "flow not reported: no room", "flows not reported: no room" },
 		{ FLOW_LOST_LONG, "call of a sink had more than 1 MiB: the rest was not inspected",
 		  "calls of sinks had more than 1 MiB: the rest was not inspected" },
+		{ FLOW_LOST_MAPPED, "mapped file was not seen: no room",
+		  "mapped files were not seen: no room" },
 		{ FLOW_LOST_TEXTS, "text not searched in sinks: no room",
 		  "texts not searched in sinks: no room" },
 	};

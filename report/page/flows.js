@@ -14,6 +14,7 @@ function flowEnd(f) {
 		parts.push(`at ${to.address}`, to.block ? `block ${to.block.address} of ${count(to.block.size, "byte")}` : `in ${to.memory}`);
 	else if (to.fd !== null && to.fd !== undefined)
 		parts.push(`to descriptor ${to.fd}`);
+	if (to.path) parts.push(to.path);
 	if (f.count > 1) parts.push(`${f.count.toLocaleString("en")} times`);
 	return node("li", { class: "end", "data-grade": f.grade }, node("span", { class: "grade " + f.grade }, f.grade), " ",
 		node("b", {}, f.kind === "residue" ? "residue" : to.name), " ", dim(parts.join(", ") + " "),

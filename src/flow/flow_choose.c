@@ -56,7 +56,7 @@ static void set_special(struct flow_form *f, const struct insn *insn, uint64_t p
 
 	if (site)
 		f->special |= FLOW_IS_SITE;
-	if (site && site->kind == FLOW_SITE_END)
+	if (site && (site->kind == FLOW_SITE_END || site->kind == FLOW_SITE_MAPPED))
 		f->special |= FLOW_IS_END;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_text.h"
 
@@ -120,6 +121,9 @@ int flow_glance(const struct flow_site *site, const ucontext_t *context, uint64_
 	/* A child by vfork(2) ends: its memory is that of the parent. */
 	if (site->kind == FLOW_SITE_END)
 		return !flow_has_followed() || sys_getpid() != flow_self;
+	if (site->kind == FLOW_SITE_MAPPED)
+		return !flow_mapped_may((uint64_t)r[REG_RDI], (uint64_t)r[REG_RSI]) ||
+		       sys_getpid() != flow_self;
 	for (const struct flow_site *s = site; s; s = flow_site_next(s))
 		if (!s->is_behind || s->kind != site->kind)
 			return 0;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/sys.h"
+#include "flow/flow_open.h"
 #include "flow/flow_peek.h"
 #include "flow/flow_record.h"
 #include "flow/flow_source.h"
@@ -112,12 +113,15 @@ static void report_pass(const struct flow_moment *m, const struct flow_site *sit
 	flow_region->sources[number].bytes = bytes;
 	flow_region->sources[number].offset = offset;
 	flow_source_ready(m, number);
+	struct flow_open open;
+	flow_open_fill(p->to, &open);
 	const struct flow_wish wish = { .kind = FLOW_COPY,
 					.grade = FLOW_GRADE_A,
 					.source = number,
 					.fd = p->to,
 					.bytes = bytes,
-					.name = site->name };
+					.name = site->name,
+					.open = &open };
 	flow_record_flow(m, &wish);
 }
 

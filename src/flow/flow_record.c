@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "flow/flow_calls.h"
 #include "flow/flow_locate.h"
+#include "flow/flow_open.h"
 #include "flow/flow_peek.h"
 #include "flow/flow_state.h"
 
@@ -22,6 +23,7 @@ static uint64_t hashes[FLOW_RECORDS];
 
 static uint64_t identity(const struct flow_moment *m, const struct flow_wish *w)
 {
+	const char *path = w->open && w->open->path[0] == '/' ? w->open->path : "";
 	uint64_t back = m->back;
 	uint64_t h = hash_step(1 + (uint64_t)w->kind, (uint64_t)w->grade);
 
@@ -30,6 +32,9 @@ static uint64_t identity(const struct flow_moment *m, const struct flow_wish *w)
 	else if (!back)
 		flow_peek(m, &back, m->regs[INSN_RSP], sizeof(back));
 	h = hash_step(hash_step(h, back), w->source);
+	/* Each file is a flow of its own. Sockets and pipes are as many as a server has clients. */
+	for (; *path; path++)
+		h = hash_step(h, (uint64_t)(uint8_t)*path);
 	return hash_step(hash_step(h, w->step), (uint64_t)(uintptr_t)w->name) | 1;
 }
 
@@ -62,7 +67,7 @@ static void remember(uint64_t h, uint32_t number)
 
 static int is_native(const struct flow_moment *m)
 {
-	return m->context || m->back;
+	return m->context || m->back || m->has_ended;
 }
 
 static void fill(struct flow_record *r, const struct flow_moment *m, const struct flow_wish *w)
@@ -83,6 +88,10 @@ static void fill(struct flow_record *r, const struct flow_moment *m, const struc
 	r->block = w->block;
 	r->block_size = w->block_size;
 	flow_copy_name(r->name, w->name, sizeof(r->name));
+	if (w->open) {
+		r->open = *w->open;
+		flow_open_hide(w->source, &r->open);
+	}
 }
 
 static uint32_t take_number(void)
@@ -94,6 +103,15 @@ static uint32_t take_number(void)
 			return FLOW_RECORDS;
 	} while (!atomic_cas(&flow_region->records_used, &used, used + 1));
 	return used;
+}
+
+/* No thread is at a sink: the function that stored the bytes there is the one. */
+static void set_last_stack(struct flow_record *r)
+{
+	const struct flow_step *step = &flow_region->steps[r->step % FLOW_STEPS];
+
+	r->stack = r->step && atomic_get(&step->ready) ? step->stack :
+							 flow_region->sources[r->source].stack;
 }
 
 void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish)
@@ -119,7 +137,9 @@ void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish)
 	fill(r, m, wish);
 	remember(h, number);
 	if (is_native(m)) {
-		if (m->back)
+		if (m->has_ended)
+			set_last_stack(r);
+		else if (m->back)
 			flow_stack_behind(m, &r->stack);
 		else
 			flow_stack_of(m->context, &r->stack);

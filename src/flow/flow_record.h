@@ -18,6 +18,7 @@ struct flow_wish {
 	uint64_t block;
 	uint64_t block_size;
 	const char *name;
+	const struct flow_open *open; /* NULL: it is not a descriptor */
 };
 
 void flow_record_flow(const struct flow_moment *m, const struct flow_wish *wish);

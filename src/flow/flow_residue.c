@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/maps.h"
 #include "base/sys.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_record.h"
 #include "flow/flow_residue.h"
@@ -33,6 +34,7 @@ struct range {
 	uint64_t start;
 	uint64_t end;
 	enum flow_memory memory;
+	int is_file; /* flow_mapped.c has reported it */
 };
 
 static struct range ranges[MAPS];
@@ -57,8 +59,8 @@ static void read_maps(void)
 	range_count = 0;
 	maps_open(&maps, 0, name, sizeof(name));
 	for (const struct maps_row *row; range_count < MAPS && (row = maps_next(&maps));)
-		ranges[range_count++] =
-			(struct range){ row->start, row->end, memory_of(row->name) };
+		ranges[range_count++] = (struct range){ row->start, row->end, memory_of(row->name),
+							flow_mapped_is_file(row) };
 	maps_close(&maps);
 }
 
@@ -117,6 +119,8 @@ static void report_run(const struct run *run)
 	if (run->bytes < LEAST && run->bytes != all)
 		return;
 	range = range_of(run->address);
+	if (range && range->is_file)
+		return;
 	if (range)
 		wish.memory = range->memory;
 	if (wish.memory == FLOW_MEMORY_HEAP)
@@ -189,6 +193,7 @@ void flow_residue(void)
 	/* Another thread ends the process too: one search is enough. */
 	if (atomic_swap(&is_busy, 1u))
 		return;
+	flow_mapped_end();
 	for (uint64_t page; n < 2048 && (page = flow_marks_next(&at)) != 0;)
 		pages[n++] = page;
 	sort(pages, n);

@@ -12,7 +12,9 @@
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "flow/flow_locate.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
+#include "flow/flow_open.h"
 #include "flow/flow_peek.h"
 #include "flow/flow_record.h"
 #include "flow/flow_source.h"
@@ -44,6 +46,7 @@ struct gathered {
 	uint32_t count;
 	uint64_t total;
 	uint64_t moved; /* of them: not computed */
+	int is_of_file; /* the memory has what was in a file */
 };
 
 static void add_marks(struct gathered *g, flow_mark mark, uint64_t address, uint32_t n)
@@ -66,6 +69,15 @@ static void add_marks(struct gathered *g, flow_mark mark, uint64_t address, uint
 	g->group[i].bytes += n;
 }
 
+/* It came with the file, by mmap(2), and lies there as it did. */
+static int is_from_file(flow_mark mark, uint64_t address)
+{
+	const struct flow_source *source = &flow_region->sources[flow_source_of(mark)];
+
+	return !flow_step_of(mark) && !(mark & FLOW_IS_FOUND) && source->is_mapped &&
+	       address == source->address + flow_offset_of(mark);
+}
+
 static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_t at, size_t n)
 {
 	flow_mark *marks = flow_marks_page(at >> 12);
@@ -81,7 +93,8 @@ static void gather_part(const struct flow_moment *m, struct gathered *g, uint64_
 	if (readable == 4096)
 		flow_marks_extend(at >> 12, m->thread->page);
 	for (uint32_t i = first; readable == 4096 && i < first + n; i++)
-		if (marks[i] && flow_marks_holds(at >> 12, i, m->thread->page))
+		if (marks[i] && flow_marks_holds(at >> 12, i, m->thread->page) &&
+		    !(g->is_of_file && is_from_file(marks[i], page + i)))
 			add_marks(g, marks[i], page + i, 1);
 }
 
@@ -98,6 +111,9 @@ static void find_texts(const struct flow_moment *m, struct gathered *g, uint64_t
 
 		if (!source || !atomic_get(&s->is_ready))
 			continue;
+		/* Whether a file had another text is not known. */
+		if (i && g->is_of_file)
+			break;
 		for (size_t k = flow_text_find(s, bytes, 0, n); k < step && k < n;
 		     k = flow_text_find(s, bytes, k + s->count, n)) {
 			/* What was computed keeps its marks, which name the way. */
@@ -272,7 +288,8 @@ static int is_within_another(const struct flow_moment *m, const struct flow_site
 	return back - flow_libc_start < flow_libc_end - flow_libc_start;
 }
 
-static void report(const struct flow_moment *m, const struct gathered *g, const char *name, int fd)
+static void report(const struct flow_moment *m, const struct gathered *g, const char *name, int fd,
+		   const struct flow_open *open)
 {
 	for (uint32_t i = 0; i < g->count; i++) {
 		const struct group *group = &g->group[i];
@@ -288,22 +305,76 @@ static void report(const struct flow_moment *m, const struct gathered *g, const 
 			.offset = group->offset,
 			.address = group->address,
 			.name = name,
+			.open = open,
 		};
 
 		flow_record_flow(m, &wish);
 	}
 }
 
+/* A call that names its peer is by a socket that has none, or another. */
+static void fill_open(const struct flow_moment *m, const struct flow_site *site, int fd,
+		      struct flow_open *out)
+{
+	struct msghdr message;
+
+	flow_open_fill(fd, out);
+	if (site->has_peer)
+		flow_open_to(m, flow_argument(m, 4), flow_argument(m, 5), out);
+	else if (site->kind == FLOW_SITE_MESSAGE &&
+		 flow_peek(m, &message, flow_argument(m, site->argument), sizeof(message)) ==
+			 sizeof(message))
+		flow_open_to(m, (uint64_t)(uintptr_t)message.msg_name, message.msg_namelen, out);
+}
+
 uint64_t flow_sink(const struct flow_moment *m, const struct flow_site *site)
 {
+	const int fd = site->has_fd ? (int)flow_argument(m, 0) : -1;
 	struct gathered g = { .count = 0 };
+	struct flow_open open;
 
+	if (site->kind == FLOW_SITE_MAPPED)
+		return flow_mapped_sink(m, site);
 	gather_site(m, site, &g);
 	if (!g.total || is_within_another(m, site))
 		return g.total;
 	m->thread->sink_sp = m->regs[INSN_RSP];
 	m->thread->sink_site = site;
-	report(m, &g, site->name, site->has_fd ? (int)flow_argument(m, 0) : -1);
+	fill_open(m, site, fd, &open);
+	report(m, &g, site->name, fd, &open);
+	return g.total;
+}
+
+/* Pages that are not in memory have nothing new: to read them would bring them there. */
+static void search_present(const struct flow_moment *m, struct gathered *g, uint64_t at, uint64_t n)
+{
+	uint8_t present[BYTES_MAX / 4096];
+	const uint64_t pages = n / 4096;
+
+	if (n > BYTES_MAX || sys3(SYS_mincore, at, n, present)) {
+		flow_count(FLOW_LOST_LONG, 1);
+		return;
+	}
+	for (uint64_t i = 0, first = 0; i <= pages; i++) {
+		if (i < pages && present[i] & 1)
+			continue;
+		search(m, g, at + first * 4096, (i - first) * 4096);
+		first = i + 1;
+	}
+}
+
+uint64_t flow_sink_mapped(const struct flow_moment *m, const char *name,
+			  const struct flow_open *open, uint64_t at, uint64_t n, int is_searched)
+{
+	struct gathered g = { .is_of_file = 1 };
+	uint32_t next = 0;
+
+	for (uint64_t page; (page = flow_marks_next(&next)) != 0;)
+		if (page - (at >> 12) < n >> 12)
+			gather_part(m, &g, page << 12, 4096);
+	if (!g.moved && is_searched && flow_text_any())
+		search_present(m, &g, at, n);
+	report(m, &g, name, -1, open);
 	return g.total;
 }
 
@@ -321,7 +392,7 @@ uint64_t flow_sink_program(const struct flow_moment *m, const struct exec_call *
 	if (with_arguments && call->argv)
 		gather_strings(m, &arguments, (uint64_t)(uintptr_t)call->argv);
 	gather_strings(m, &environment, (uint64_t)(uintptr_t)call->envp);
-	report(m, &arguments, call->name, -1);
-	report(m, &environment, name, -1);
+	report(m, &arguments, call->name, -1, NULL);
+	report(m, &environment, name, -1, NULL);
 	return arguments.total + environment.total;
 }

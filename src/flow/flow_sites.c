@@ -30,6 +30,7 @@ struct known {
 	uint8_t has_fd;
 	uint8_t is_quiet;
 	uint8_t is_inner;
+	uint8_t has_peer;
 	uint16_t number; /* of a system call that may block; 0: read, or none */
 };
 
@@ -57,10 +58,13 @@ static const struct known known[] = {
 	{ "pwrite64", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_pwrite64 },
 	{ "writev", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1, .number = SYS_writev },
 	{ "send", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
-	{ "sendto", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .number = SYS_sendto },
+	{ "sendto", .kind = FLOW_SITE_RANGE, .argument = 1, .has_fd = 1, .has_peer = 1,
+	  .number = SYS_sendto },
 	{ "pwritev64", .kind = FLOW_SITE_VECTOR, .argument = 1, .has_fd = 1,
 	  .number = SYS_pwritev },
 	{ "sendmsg", .kind = FLOW_SITE_MESSAGE, .argument = 1, .has_fd = 1, .number = SYS_sendmsg },
+	{ "msync", .kind = FLOW_SITE_MAPPED },
+	{ "munmap", .kind = FLOW_SITE_MAPPED, .argument = FLOW_MAPPED_ENDS },
 	{ "close", .kind = FLOW_SITE_RESUME, .number = SYS_close },
 	{ "open64", .kind = FLOW_SITE_STRING, .is_inner = 1, .number = SYS_openat },
 	{ "openat64", .kind = FLOW_SITE_STRING, .argument = 1, .is_inner = 1,
@@ -191,6 +195,7 @@ static void add_behind(const struct known *k, uint64_t address, uint64_t caller,
 		.argument = k->number == SYS_openat ? 1 : k->argument,
 		.has_fd = k->has_fd,
 		.is_inner = k->is_inner,
+		.has_peer = k->has_peer,
 		.is_behind = 1,
 		.caller = caller,
 		.caller_above = (uint16_t)above,
@@ -272,6 +277,7 @@ static void add_known(void *libc)
 						/* Natively it is inspected behind the call. */
 						.is_quiet = k->is_quiet || k->number,
 						.is_inner = k->is_inner,
+						.has_peer = k->has_peer,
 						.name = k->name };
 		add_site(&site);
 	}

@@ -16,7 +16,9 @@
 #include "code/insn/insn_context.h"
 #include "flow/flow_calls.h"
 #include "flow/flow_locate.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
+#include "flow/flow_open.h"
 #include "flow/flow_peek.h"
 #include "flow/flow_residue.h"
 #include "flow/flow_sink.h"
@@ -25,7 +27,6 @@
 #include "flow/flow_text.h"
 #include "flow/flow_window.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -76,42 +77,20 @@ void flow_source_give(void)
 
 /* ---- one source ---- */
 
-static char *add_number(char *at, unsigned int value)
-{
-	char digits[12];
-	unsigned int n = 0;
-
-	do
-		digits[n++] = (char)('0' + value % 10);
-	while (value /= 10);
-	while (n)
-		*at++ = digits[--n];
-	return at;
-}
-
-static void path_of(int fd, char *out, size_t n)
-{
-	char name[32] = "/proc/self/fd/";
-
-	out[0] = '\0';
-	if (fd < 0)
-		return;
-	*add_number(name + 14, (unsigned int)fd) = '\0';
-	const long got = sys4(SYS_readlinkat, AT_FDCWD, name, out, n - 1);
-	out[got > 0 ? got : 0] = '\0';
-}
-
 void flow_source_fill(const struct flow_moment *m, uint32_t number, enum flow_origin origin,
 		      const char *name, int fd)
 {
 	struct flow_source *row = &flow_region->sources[number];
+	const struct flow_site *site = flow_site_at(m->pc);
 
 	row->origin = (uint8_t)origin;
+	row->is_mapped = origin == FLOW_FROM_READ && site && site->kind == FLOW_SITE_MAP;
 	row->pid = sys_getpid();
 	row->fd = fd;
 	row->time_ns = clock_ns(CLOCK_MONOTONIC);
 	flow_copy_name(row->name, name, sizeof(row->name));
-	path_of(fd, row->path, sizeof(row->path));
+	flow_open_fill(fd, &row->open);
+	flow_open_hide(number, &row->open);
 	if (m->context)
 		flow_stack_of(m->context, &row->stack);
 	else
@@ -294,7 +273,7 @@ int flow_source_wants(int fd)
 		return 0;
 	if (!set->path[0])
 		return 1;
-	path_of(fd, path, sizeof(path));
+	flow_open_path(fd, path, sizeof(path));
 	for (unsigned int i = 0; i < sizeof(path); i++) {
 		if (path[i] != set->path[i])
 			return 0;
@@ -422,6 +401,7 @@ static int take_move(const struct flow_moment *m)
 
 	if ((int64_t)to < 0 && (int64_t)to > -4096)
 		return 0;
+	flow_mapped_move(from, before, to, after);
 	return to != from &&
 	       flow_marks_move(m->thread, from, to, before < after ? before : after) != 0;
 }
@@ -436,6 +416,8 @@ int flow_source_site(const struct flow_moment *m, const struct flow_site *site)
 	case FLOW_SITE_RECVMSG:
 		return take_read(m, site);
 	case FLOW_SITE_MAP:
+		flow_mapped_add(m);
+		return m->context ? flow_kernel_pass(m, site) : 0;
 	case FLOW_SITE_PASS:
 		return m->context ? flow_kernel_pass(m, site) : 0;
 	case FLOW_SITE_MOVE:

@@ -16,6 +16,7 @@
 #include "flow/flow_budget.h"
 #include "flow/flow_exec.h"
 #include "flow/flow_jumps.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_residue.h"
 #include "flow/flow_source.h"
@@ -94,6 +95,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 		err = flow_sites_find(why, n);
 	if (!err) {
 		flow_text_start();
+		flow_mapped_start();
 		find_environment();
 		err = start_watches(why, n);
 	}

@@ -28,6 +28,8 @@
  *			flow_calls.c	which functions call which; the steps that bytes take
  *	a sink		flow_sink.c	what it gets
  *			flow_text.c	texts that are searched there
+ *			flow_open.c	what a descriptor leads to
+ *			flow_mapped.c	memory that is shared with a file
  *			flow_glance.c	most calls have nothing
  *			flow_exec.c	what a program gets
  *			flow_residue.c	what is there at the end
@@ -132,6 +134,7 @@ enum flow_site_kind {
 	FLOW_SITE_PROGRAM, /* a path in `argument`, and an array of arguments in the next one */
 	FLOW_SITE_SPAWN,   /* path second, arguments fifth */
 	FLOW_SITE_LIST,	   /* a path, and arguments up to a null pointer */
+	FLOW_SITE_MAPPED,  /* a range that may be shared with a file */
 	FLOW_SITE_VALUE,   /* a register, and the string that it leads to */
 };
 
@@ -143,6 +146,7 @@ struct flow_site {
 	uint8_t is_quiet;  /* without a trap: seen in windows only */
 	uint8_t is_inner;  /* libc calls it for another of these */
 	uint8_t is_behind; /* the system call is done */
+	uint8_t has_peer;  /* arguments 4 and 5 are a socket address and its length */
 	uint16_t next;	   /* another one at this address: its number + 1 */
 	/*
 	 * For a system call that several functions share: what leads back to its own function, and
@@ -154,6 +158,7 @@ struct flow_site {
 };
 
 #define FLOW_SITES 512u
+#define FLOW_MAPPED_ENDS 1u /* argument of a site: the range is unmapped */
 
 extern struct flow_region *flow_region;
 extern struct flow_text flow_texts[FLOW_SOURCES];

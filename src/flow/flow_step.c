@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "flow/flow_calls.h"
+#include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
 #include "flow/flow_sink.h"
 #include "flow/flow_source.h"
@@ -447,7 +448,7 @@ static void take_site(struct step *s)
 		s->t->skip_pc = 0;
 		return;
 	}
-	if (!site || site->kind == FLOW_SITE_END)
+	if (!site || site->kind == FLOW_SITE_END || site->kind == FLOW_SITE_MAPPED)
 		return;
 	flow_source_variables(&m);
 	for (; site; site = flow_site_next(site)) {
@@ -462,13 +463,27 @@ static void take_site(struct step *s)
 		s->t->idle = 0;
 }
 
+/* The kernel is asked natively which files are mapped. It has been, where the window begins. */
+static int is_end(const struct step *s)
+{
+	const uint64_t *r = s->area->regs.r;
+
+	if (!(s->form->special & FLOW_IS_END))
+		return 0;
+	if (flow_site_at(s->pc)->kind != FLOW_SITE_MAPPED)
+		return 1;
+	return s->t->skip_pc != s->pc && flow_mapped_may(r[INSN_RDI], r[INSN_RSI]);
+}
+
 static int special(struct step *s)
 {
+	const int ends = is_end(s);
+
 	if (s->form->special & FLOW_IS_CALL)
 		flow_calls_enter(s->t, s->pc + s->form->length, s->area->regs.r[INSN_RSP] - 8);
 	if (s->form->special & FLOW_IS_SITE)
 		take_site(s);
-	return flow_is_over() || s->form->special & FLOW_IS_END;
+	return flow_is_over() || ends;
 }
 
 void flow_step_past(struct flow_thread *t, const struct flow_form *f, uint64_t pc,

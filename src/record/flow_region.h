@@ -72,11 +72,18 @@ struct flow_stack {
 	uint64_t frames[FLOW_FRAMES];
 };
 
+/* What a descriptor led to when the bytes went by. */
+struct flow_open {
+	char path[200];	   /* as /proc/self/fd has it; empty: no descriptor */
+	uint8_t peer[112]; /* of a socket, a sockaddr: its family is 0 if it is not known */
+};
+
 /* ready: 0: not yet, or never. */
 struct flow_source {
 	uint32_t ready;
-	uint8_t origin; /* enum flow_origin */
-	uint8_t reserved[3];
+	uint8_t origin;	   /* enum flow_origin */
+	uint8_t is_mapped; /* it lies where mmap(2) has put it */
+	uint8_t reserved[2];
 	int32_t pid;
 	int32_t fd; /* -1: none */
 	uint64_t time_ns;
@@ -84,7 +91,7 @@ struct flow_source {
 	uint64_t bytes;	      /* that are followed */
 	uint64_t offset;      /* of the first in what was read */
 	char name[FLOW_NAME]; /* the function or the variable */
-	char path[200];	      /* of the descriptor */
+	struct flow_open open;
 	struct flow_stack stack;
 };
 
@@ -117,6 +124,7 @@ struct flow_record {
 	uint64_t block;	  /* of a residue in the heap; 0: not known */
 	uint64_t block_size;
 	char name[FLOW_NAME]; /* the function that got them, and the argument */
+	struct flow_open open;
 	struct flow_stack stack;
 };
 
@@ -142,6 +150,7 @@ enum flow_counter {
 	FLOW_LOST_STEPS,      /* steps that had no room: the path is shorter */
 	FLOW_LOST_RECORDS,    /* flows that had no room */
 	FLOW_LOST_LONG,	      /* calls of sinks with more than is inspected */
+	FLOW_LOST_MAPPED,     /* mappings of files that had no room */
 	FLOW_LOST_TEXTS,      /* texts that are not searched: no room */
 	FLOW_STALE,	      /* marks of bytes that had changed unseen */
 	FLOW_CHANGED,	      /* ... in their own window: by a system call or another thread */
