@@ -109,7 +109,7 @@ extern const char *const flow_grade_names[FLOW_GRADES];
 
 static inline bool flow_step_is_computed(const struct flow_step *s)
 {
-	return s->grade == FLOW_GRADE_B || s->grade == FLOW_GRADE_C;
+	return !s->is_moved && (s->grade == FLOW_GRADE_B || s->grade == FLOW_GRADE_C);
 }
 
 void flow_print_text(struct flow_report *r, bool is_verbose, bool has_color, FILE *f);

@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "flow/flow_calls.h"
 #include "flow/flow_locate.h"
 #include "flow/flow_mapped.h"
 #include "flow/flow_marks.h"
@@ -207,15 +208,23 @@ static void gather_message(const struct flow_moment *m, struct gathered *g, uint
 		gather_vector(m, g, (uint64_t)(uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
+/* What was never stored has no step of its own yet. */
+static flow_mark with_way(struct flow_thread *t, flow_mark mark, unsigned int reg)
+{
+	return flow_with_step(mark, flow_calls_computed(t, mark, &t->made[reg]));
+}
+
 static void gather_value(const struct flow_moment *m, struct gathered *g, unsigned int argument)
 {
 	static const uint8_t regs[] = { INSN_RDI, INSN_RSI, INSN_RDX, INSN_RCX, INSN_R8, INSN_R9 };
 	const uint64_t value = flow_argument(m, argument);
+	const flow_mark *marks = m->thread->general[regs[argument % sizeof(regs)]];
 
 	if (!m->context && argument < sizeof(regs))
 		for (unsigned int i = 0; i < 8; i++)
-			if (m->thread->general[regs[argument]][i])
-				add_marks(g, m->thread->general[regs[argument]][i], value, 1);
+			if (marks[i])
+				add_marks(g, with_way(m->thread, marks[i], regs[argument]), value,
+					  1);
 	gather_string(m, g, value);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* flow_start.c - following begins and ends in a process. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "base/sys.h"
 #include "flow/flow.h"
 #include "flow/flow_budget.h"
+#include "flow/flow_calls.h"
 #include "flow/flow_exec.h"
 #include "flow/flow_jumps.h"
 #include "flow/flow_mapped.h"
@@ -65,6 +68,23 @@ static void find_environment(void)
 	}
 }
 
+/* The loader writes its address into an object whose functions are bound when they are called. */
+static uint64_t find_resolver(void)
+{
+	const struct link_map *map = dlopen(NULL, RTLD_NOW | RTLD_NOLOAD);
+
+	for (; map; map = map->l_next) {
+		const uint64_t *got = NULL;
+
+		for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++)
+			if (d->d_tag == DT_PLTGOT)
+				got = (const uint64_t *)(uintptr_t)d->d_un.d_ptr;
+		if (got && (uint64_t)(uintptr_t)got >= map->l_addr && got[2])
+			return got[2];
+	}
+	return 0;
+}
+
 /* Without registers a window waits longer for the next touch. */
 static int start_watches(char *why, size_t n)
 {
@@ -95,6 +115,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 		err = flow_sites_find(why, n);
 	if (!err) {
 		flow_text_start();
+		flow_calls_start(find_resolver());
 		flow_mapped_start();
 		find_environment();
 		err = start_watches(why, n);

@@ -213,13 +213,21 @@ struct flow_call {
 	uint64_t at;   /* where it lies */
 };
 
+/* Where the value of a register was computed; pc 0: elsewhere, and it was loaded as it is. */
+struct flow_made {
+	uint64_t pc;
+	uint64_t back; /* of the function */
+	uint64_t at;   /* where that lies */
+};
+
 struct flow_thread {
 	struct flow_thread *next;
 	struct window_area *area;
 	uint64_t any; /* registers with marks: 16 general, from 16 on vectors */
 	flow_mark general[16][8];
 	flow_mark vector[32][64];
-	uint32_t idle; /* instructions since marks were touched */
+	struct flow_made made[16 + 32]; /* of registers whose marks are computed */
+	uint32_t idle;			/* instructions since marks were touched */
 	uint32_t form_epoch;
 	uint32_t forms_used;
 	uint32_t calls;

@@ -100,7 +100,8 @@ static int get(struct step *s, const struct insn_flow_part *part, flow_mark *out
 }
 
 /* The bytes are stored by this instruction: a step of their own. */
-static void put_memory(struct step *s, uint64_t address, uint32_t bytes, flow_mark *in)
+static void put_memory(struct step *s, uint64_t address, uint32_t bytes, flow_mark *in,
+		       const struct flow_made *made)
 {
 	flow_mark last = 0;
 	flow_mark stepped = 0;
@@ -111,24 +112,44 @@ static void put_memory(struct step *s, uint64_t address, uint32_t bytes, flow_ma
 		const flow_mark kind = in[i] & ~(flow_mark)((1u << FLOW_OFFSET_BITS) - 1);
 		if (kind != last) {
 			last = kind;
-			stepped = flow_calls_step(s->t, in[i], s->pc, s->area->regs.r[INSN_RSP]);
+			stepped = flow_calls_step(s->t, in[i], s->pc, s->area->regs.r[INSN_RSP],
+						  made);
 		}
 		in[i] = flow_with_step(in[i], (uint32_t)stepped);
 	}
 	flow_marks_store(s->t, address, bytes, in);
 }
 
-static void put(struct step *s, unsigned int to, flow_mark *in)
+static const struct flow_made loaded;
+
+/* Where the values of a part were computed. */
+static struct flow_made made_of(const struct flow_thread *t, const struct insn_flow_part *part)
+{
+	if (part->file == INSN_FLOW_GENERAL)
+		return t->made[part->reg];
+	return part->file == INSN_FLOW_VECTOR ? t->made[16 + part->reg] : loaded;
+}
+
+static struct flow_made made_here(struct step *s)
+{
+	struct flow_made made;
+
+	flow_calls_made(s->t, s->pc, s->area->regs.r[INSN_RSP], &made);
+	return made;
+}
+
+static void put(struct step *s, unsigned int to, flow_mark *in, const struct flow_made *made)
 {
 	const struct insn_flow_part *part = &s->form->flow.to[to];
 
 	if (part->file != INSN_FLOW_MEMORY) {
 		put_register(s->t, part, s->form->flow.clears_to[to], in);
+		s->t->made[part->file == INSN_FLOW_GENERAL ? part->reg : 16u + part->reg] = *made;
 	} else if (part->reg < 2 && s->bytes[part->reg]) {
 		const uint32_t bytes = part->bytes < s->bytes[part->reg] ? part->bytes :
 									   s->bytes[part->reg];
 
-		put_memory(s, s->address[part->reg], bytes, in);
+		put_memory(s, s->address[part->reg], bytes, in, made);
 	}
 }
 
@@ -172,6 +193,8 @@ static void move(struct step *s)
 	flow_mark in[64];
 	flow_mark out[64];
 
+	const struct flow_made made = made_of(s->t, &flow->from[0]);
+
 	get(s, &flow->from[0], in);
 	for (unsigned int i = 0; i < n; i++) {
 		int at = (int)i;
@@ -182,7 +205,7 @@ static void move(struct step *s)
 			at = (int)i - flow->shift;
 		out[i] = at >= 0 && (unsigned int)at < from ? in[at] : 0;
 	}
-	put(s, 0, out);
+	put(s, 0, out, &made);
 }
 
 static void exchange(struct step *s)
@@ -190,16 +213,20 @@ static void exchange(struct step *s)
 	flow_mark a[64];
 	flow_mark b[64];
 
+	const struct flow_made made_a = made_of(s->t, &s->form->flow.to[0]);
+	const struct flow_made made_b = made_of(s->t, &s->form->flow.to[1]);
+
 	get(s, &s->form->flow.to[0], a);
 	get(s, &s->form->flow.to[1], b);
-	put(s, 0, b);
-	put(s, 1, a);
+	put(s, 0, b, &made_b);
+	put(s, 1, a, &made_a);
 }
 
 static void compute_lanes(struct step *s)
 {
 	const struct insn_flow *flow = &s->form->flow;
 	const unsigned int n = flow->to[0].bytes;
+	const struct flow_made made = made_here(s);
 	flow_mark out[64];
 	flow_mark in[64];
 
@@ -215,27 +242,31 @@ static void compute_lanes(struct step *s)
 				out[j] = out[j] ? out[j] : mark;
 		}
 	}
-	put(s, 0, out);
+	put(s, 0, out, &made);
 }
 
 static void keep(struct step *s)
 {
 	const struct insn_flow *flow = &s->form->flow;
+	struct flow_made made = made_of(s->t, &flow->from[0]);
 	flow_mark marks[64];
 
 	get(s, &flow->from[0], marks);
 	for (unsigned int i = 0; i < flow->to[0].bytes && i < 8; i++) {
-		if (flow->zero & 1u << i)
+		if (flow->zero & 1u << i) {
 			marks[i] = 0;
-		else if (!(flow->kept & 1u << i))
+		} else if (!(flow->kept & 1u << i) && marks[i]) {
 			marks[i] = computed(marks[i]);
+			made = made_here(s);
+		}
 	}
-	put(s, 0, marks);
+	put(s, 0, marks, &made);
 }
 
 static void compute(struct step *s)
 {
 	const struct insn_flow *flow = &s->form->flow;
+	const struct flow_made made = made_here(s);
 	flow_mark mark = 0;
 	flow_mark in[64];
 
@@ -245,7 +276,7 @@ static void compute(struct step *s)
 	for (unsigned int i = 0; i < flow->to_count; i++) {
 		for (unsigned int k = 0; k < flow->to[i].bytes; k++)
 			in[k] = mark;
-		put(s, i, in);
+		put(s, i, in, &made);
 	}
 }
 
@@ -267,7 +298,7 @@ static void move_range(struct step *s, uint64_t to, uint64_t from, uint64_t n, i
 			for (unsigned int i = 0; i < 64; i++)
 				marks[i] = 0;
 			flow_marks_load(s->t, from + at, (uint32_t)part, marks);
-			put_memory(s, to + at, (uint32_t)part, marks);
+			put_memory(s, to + at, (uint32_t)part, marks, &loaded);
 		} else if (flow_marks_may(to + at, part)) {
 			flow_marks_clear(to + at, part);
 		}
@@ -288,7 +319,7 @@ static void fill_range(struct step *s, uint64_t to, uint64_t n)
 	for (uint64_t done = 0; done < n; done += unit) {
 		for (unsigned int i = 0; i < unit; i++)
 			marks[i] = s->t->general[INSN_RAX][i];
-		put_memory(s, to + done, unit, marks);
+		put_memory(s, to + done, unit, marks, &s->t->made[INSN_RAX]);
 	}
 }
 
@@ -321,6 +352,7 @@ static int string(struct step *s)
 	if (n)
 		any = flow_marks_load(s->t, r[INSN_RSI], (uint32_t)unit, marks);
 	put_register(s->t, &rax, unit == 4 ? 8 : 0, marks);
+	s->t->made[INSN_RAX] = loaded;
 	return any;
 }
 
@@ -344,8 +376,10 @@ static void apply_if(struct step *s)
 		return;
 	}
 	flow_mark stay[64];
+	const struct flow_made made = made_of(s->t, &flow->to[0]);
+
 	get(s, &flow->to[0], stay);
-	put(s, 0, stay);
+	put(s, 0, stay, &made);
 }
 
 static void apply(struct step *s)
@@ -392,6 +426,7 @@ static flow_mark index_of(const struct step *s)
 
 static void look_up(struct step *s, flow_mark mark)
 {
+	const struct flow_made made = made_here(s);
 	flow_mark in[64];
 
 	for (unsigned int i = 0; i < s->form->flow.to_count; i++) {
@@ -399,7 +434,7 @@ static void look_up(struct step *s, flow_mark mark)
 
 		for (unsigned int k = 0; k < 64; k++)
 			in[k] = k < bytes ? mark | FLOW_IS_COMPUTED | FLOW_IS_TABLE : 0;
-		put(s, i, in);
+		put(s, i, in, &made);
 	}
 }
 

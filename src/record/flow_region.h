@@ -101,7 +101,8 @@ struct flow_step {
 	uint32_t parent; /* number of a step; 0: the source */
 	uint32_t source;
 	uint8_t grade;
-	uint8_t reserved[3];
+	uint8_t is_moved; /* what another function computed */
+	uint8_t reserved[2];
 	uint64_t bytes; /* stores */
 	struct flow_stack stack;
 };

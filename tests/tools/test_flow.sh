@@ -48,6 +48,14 @@ ok 'of one that is started, also by vfork' $?
 flow -- "$victim" computed && holds "$sinks | length == 1 and (.[0] | .kind == \"computed\" and .grade == \"B\" and
 	.to.name == \"write\" and .to.fd == 2 and .bytes == 4 and .steps[-1].function == \"compute\")"
 ok 'what is computed from it has grade B' $?
+flow -- "$victim" in-register && holds "$sinks | length >= 1 and all(.[]; .grade == \"B\" and
+	([.steps[] | select(.kind == \"computed\") | .via == null and .function == \"in_register\"] | length == 1 and all) and
+	all(.steps[]; .via // \"\" | test(\"_dl_\") | not))"
+ok 'a value is computed where it was, not where its register was saved' $?
+flow -- "$victim" by-result && holds "$sinks | length == 1 and (.[0].steps | map([.kind, .function]) |
+	.[-2:] == [[\"computed\", \"hash_of\"], [\"copy\", \"by_result\"]])" &&
+	flow --to note:arg1 -- "$victim" number && holds "$sinks | length == 1 and (.[0].steps[-1] | .function == \"compute\")"
+ok 'nor where its result was stored' $?
 flow -- "$victim" table && holds "$sinks == []" && flow --tables -- "$victim" table &&
 	holds "$sinks | length == 1 and (.[0] | .grade == \"C\" and .bytes == 24)"
 ok 'what is looked up with it is told with --tables, and has grade C' $?
