@@ -74,6 +74,7 @@ extern const struct opt_syntax dap_syntax;
 extern const struct opt_syntax flow_syntax;
 extern const struct opt_syntax heap_syntax;
 extern const struct opt_syntax patch_syntax;
+extern const struct opt_syntax point_syntax;
 extern const struct opt_syntax race_syntax;
 extern const struct opt_syntax record_syntax;
 extern const struct opt_syntax report_syntax;

@@ -37,6 +37,7 @@ static const struct command {
 	{ "throttle", cmd_throttle, &throttle_syntax,
 	  "keep a program to a budget of CPU time or events" },
 	{ "patch", cmd_patch, &patch_syntax, "replace functions of a running program" },
+	{ "point", cmd_point, &point_syntax, "collect hits for days, without a terminal" },
 	{ "dap", cmd_dap, &dap_syntax, "speak the Debug Adapter Protocol: logpoints in an editor" },
 	{ "check", cmd_check, &check_syntax,
 	  "report what works on this machine, and what it costs" },

@@ -79,25 +79,34 @@ static bool has_pid(const struct opt_pids *pids, pid_t pid)
 	return false;
 }
 
-static bool is_named(pid_t pid, const char *name)
+bool targets_identify(pid_t pid, struct target_identity *out)
 {
 	char path[64];
-	char exe[PATH_MAX] = "";
-	char comm[32] = "";
 
+	*out = (struct target_identity){ .comm = "" };
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	FILE *f = fopen(path, "re");
-	if (f && fgets(comm, sizeof(comm), f))
-		comm[strcspn(comm, "\n")] = 0;
+	if (f && fgets(out->comm, sizeof(out->comm), f))
+		out->comm[strcspn(out->comm, "\n")] = 0;
 	if (f)
 		fclose(f);
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+	ssize_t n = readlink(path, out->exe, sizeof(out->exe) - 1);
+	out->exe[n > 0 ? n : 0] = 0;
 	/* A kernel thread, or another user's process, has a name only. */
-	if (n <= 0)
-		return false;
-	exe[n] = 0;
-	return !strncmp(comm, name, NAME_BYTES) || !strcmp(basename(exe), name);
+	return n > 0;
+}
+
+bool targets_has_name(const struct target_identity *who, const char *name)
+{
+	return !strncmp(who->comm, name, NAME_BYTES) || !strcmp(basename(who->exe), name);
+}
+
+static bool is_named(pid_t pid, const char *name)
+{
+	struct target_identity who;
+
+	return targets_identify(pid, &who) && targets_has_name(&who, name);
 }
 
 int targets_list_named(const struct observe_settings *set, struct opt_pids *out)

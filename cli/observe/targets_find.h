@@ -5,6 +5,18 @@
 
 #include "cli/observe/observe_settings.h"
 
+#include <limits.h>
+
+/* What --name compares. */
+struct target_identity {
+	char comm[32];
+	char exe[PATH_MAX]; /* the program */
+};
+
+/* False: it has ended, is a kernel thread, or is not the user's. */
+bool targets_identify(pid_t pid, struct target_identity *out);
+bool targets_has_name(const struct target_identity *who, const char *name);
+
 /* Processes of --name into set->pids. 0 or an exit status, line printed. */
 int targets_find_named(struct observe_settings *set, uint64_t start_ns);
 

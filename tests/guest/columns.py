@@ -12,8 +12,8 @@ import sys
 
 import tools
 
-# Commands that touch no process by themselves: dap makes the events of watch and break.
-WITHOUT_COLUMN = {'report', 'check', 'dap'}
+# Commands that touch no process by themselves: dap makes the events of watch and break, and point runs break.
+WITHOUT_COLUMN = {'report', 'check', 'dap', 'point'}
 
 # Options that bring something of their own into a process: a column uses each, with each of these values.
 INSIDE = {
