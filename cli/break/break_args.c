@@ -7,6 +7,7 @@
  */
 #include "cli/break/break_args.h"
 
+#include "cli/break/break_redact.h"
 #include "cli/observe/hit_memory.h"
 #include "report/lang/container.h"
 #include "report/lang/object.h"
@@ -345,6 +346,12 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 	return j;
 }
 
+static bool is_redacted(const struct break_values *v, const struct signature *signature,
+			size_t index)
+{
+	return v->redact && break_redacts_argument(v->redact, signature, index);
+}
+
 /* Without types: the registers that the calling convention uses for arguments. */
 static void registers_text(struct break_values *v, char *buf, size_t n)
 {
@@ -352,8 +359,11 @@ static void registers_text(struct break_values *v, char *buf, size_t n)
 	uint64_t word;
 
 	for (unsigned int i = 0; i < SIGNATURE_REGISTER_ARGUMENTS && used < n; i++)
-		if (!trapline_hit_register(v->hit, (unsigned int)signature_argument_register(i),
-					   &word))
+		if (is_redacted(v, NULL, i))
+			used += (size_t)snprintf(buf + used, n - used, "%s" BREAK_REDACTED,
+						 i ? ", " : "");
+		else if (!trapline_hit_register(
+				 v->hit, (unsigned int)signature_argument_register(i), &word))
 			used += (size_t)snprintf(buf + used, n - used, "%s0x%" PRIx64,
 						 i ? ", " : "", word);
 }
@@ -374,7 +384,9 @@ static void parameters_text(struct break_values *v, const struct signature *sign
 		const struct signature_value *p = &signature->parameter[i];
 		used += (size_t)snprintf(buf + used, n - used, "%s%.60s%s", i ? ", " : "",
 					 p->name ? p->name : "", p->name ? "=" : "");
-		if (used < n)
+		if (used < n && is_redacted(v, signature, i))
+			snprintf(buf + used, n - used, BREAK_REDACTED);
+		else if (used < n)
 			value_text(v, p, buf + used, n - used);
 		used += strlen(buf + used);
 	}
@@ -408,14 +420,18 @@ json_t *break_args_json(struct break_values *v, const struct signature *signatur
 	v->is_whole = signature && signature->is_whole;
 	for (unsigned int i = 0; !signature && is_c(v) && i < SIGNATURE_REGISTER_ARGUMENTS; i++) {
 		snprintf(name, sizeof(name), "arg%u", i);
-		if (!trapline_hit_register(v->hit, (unsigned int)signature_argument_register(i),
-					   &word))
+		if (is_redacted(v, NULL, i))
+			json_object_set_new(j, name, json_string(BREAK_REDACTED));
+		else if (!trapline_hit_register(
+				 v->hit, (unsigned int)signature_argument_register(i), &word))
 			json_object_set_new(j, name, run_json_hex(word));
 	}
 	for (size_t i = 0; signature && i < signature->count; i++) {
 		const struct signature_value *p = &signature->parameter[i];
 		snprintf(name, sizeof(name), "arg%zu", i);
-		json_object_set_new(j, p->name ? p->name : name, value_json_of(v, p));
+		json_object_set_new(j, p->name ? p->name : name,
+				    is_redacted(v, signature, i) ? json_string(BREAK_REDACTED) :
+								   value_json_of(v, p));
 	}
 	v->later = hit_memory_end(&copies, v->s) || v->later;
 	return j;

@@ -3,6 +3,7 @@
 #ifndef CLI_BREAK_BREAK_ARGS_H
 #define CLI_BREAK_BREAK_ARGS_H
 
+#include "cli/opts.h"
 #include "report/lang/signature.h"
 
 #include <jansson.h>
@@ -15,6 +16,7 @@ struct break_values {
 	bool later;	 /* becomes true when memory of the target is read after the hit */
 	uint64_t hidden; /* of a result in memory: its address, by the call; 0: not known */
 	bool is_whole;	 /* of the signature, which break_args.c sets */
+	const struct opt_list *redact; /* names that are not printed; NULL: all are */
 };
 /* `a=1, s=0x5581c0 "text"`; what does not fit in buf is cut. */
 void break_args_text(struct break_values *v, const struct signature *signature, char *buf,

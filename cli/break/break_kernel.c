@@ -72,6 +72,7 @@ static const char *option_against(const struct observe_settings *set)
 	       set->inlined			       ? "--inlined" :
 	       set->pending			       ? "--pending" :
 	       set->print			       ? "--print" :
+	       set->redact.count		       ? "--redact" :
 	       set->by && !run_groups_is_word(set->by) ? "--by with an expression" :
 							 NULL;
 }

@@ -2,6 +2,7 @@
 /* break_output.c - see break_output.h. */
 #include "cli/break/break_output.h"
 
+#include "cli/break/break_redact.h"
 #include "cli/break/break_result.h"
 
 #include "cli/break/break_args.h"
@@ -64,6 +65,11 @@ static void fill_result(struct observe *o, struct symbols *s, const struct trapl
 	if (returned->returned == TRAPLINE_LEFT) {
 		snprintf(buf, n, "<left by a jump>");
 		call->result_json = json_null();
+		return;
+	}
+	if (break_redacts_result(&o->set.redact)) {
+		snprintf(buf, n, BREAK_REDACTED);
+		call->result_json = json_string(BREAK_REDACTED);
 		return;
 	}
 	if (!break_result_is_there(s, signature, made->caller)) {

@@ -61,8 +61,10 @@ static int bind(struct break_text *t, const char *option, const struct observe_s
 	if (!t->bound)
 		t->bound = calloc(sites->count, sizeof(*t->bound));
 	if (t->bound && !hit_template_bind(t->template, s, &sites->site[index], signature,
-					   &t->bound[index], why, sizeof(why)))
+					   &t->bound[index], why, sizeof(why))) {
+		hit_bound_redact(t->bound[index], t->template, &set->redact);
 		return 0;
+	}
 	return cli_wrong(set->name, "invalid %s in %s: %s", option, sites->site[index].name, why);
 }
 

@@ -12,6 +12,7 @@
 #include "cli/break/break_pending.h"
 #include "cli/break/break_print.h"
 #include "cli/break/break_probe.h"
+#include "cli/break/break_redact.h"
 #include "cli/break/break_result.h"
 #include "cli/break/break_trace.h"
 #include "cli/message.h"
@@ -55,7 +56,7 @@ static const struct signature *signature_at(struct breaking *b, size_t index)
 	struct site_signature *site = &b->signature[index];
 
 	bool is_wanted = b->run.set.args || b->run.set.ret || b->run.set.condition ||
-			 break_print_is_wanted(&b->print);
+			 b->run.set.redact.count || break_print_is_wanted(&b->print);
 
 	if (!site->looked_for && is_wanted && !symbols_is_32bit(b->run.symbols))
 		signature_find(b->run.symbols, &b->sites.site[index], &site->signature);
@@ -140,6 +141,26 @@ static int make_condition(struct breaking *b)
 	return status;
 }
 
+/* A name that is misspelt would not redact. */
+static int check_redacted(struct breaking *b)
+{
+	const struct observe_settings *set = &b->run.set;
+
+	for (size_t k = 0; k < set->redact.count; k++) {
+		const char *name = set->redact.texts[k];
+		bool is_known = false;
+		for (size_t i = 0; !is_known && i < b->sites.count; i++)
+			is_known = break_redact_is_known(name, signature_at(b, i), set->ret,
+							 set->print, set->by);
+		if (!is_known)
+			return cli_wrong(set->name,
+					 "cannot redact '%.100s': %s has no argument of that name, "
+					 "and no text to print has it",
+					 name, b->sites.site[0].name);
+	}
+	return 0;
+}
+
 static int break_find_sites(struct observe *o)
 {
 	struct breaking *b = (struct breaking *)o;
@@ -157,7 +178,9 @@ static int break_find_sites(struct observe *o)
 	b->signature = calloc(b->sites.count, sizeof(*b->signature));
 	if (!b->signature)
 		return cli_wrong(o->set.name, "out of memory");
-	status = make_condition(b);
+	status = check_redacted(b);
+	if (!status)
+		status = make_condition(b);
 	for (size_t i = 0; !status && i < b->sites.count; i++)
 		status = break_print_bind(&b->print, &o->set, o->symbols, &b->sites, i,
 					  signature_at(b, i));
@@ -353,7 +376,9 @@ static struct symbols *symbols_of(struct observe *o, const struct trapline_hit *
 static void read_args(struct breaking *b, const struct trapline_hit *hit, struct break_call *call,
 		      const struct signature *signature)
 {
-	struct break_values values = { .s = symbols_of(&b->run, hit), .hit = hit };
+	struct break_values values = { .s = symbols_of(&b->run, hit),
+				       .hit = hit,
+				       .redact = &b->run.set.redact };
 	char text[ARGS_BYTES];
 
 	if (b->run.to.record || b->run.set.by || (b->run.to.text.f && !b->run.to.is_quiet)) {

@@ -84,6 +84,8 @@ static const struct opt options[] = {
 	{ "ret", 'r', OPT_FLAG | CALLS, AT(ret), NULL, "print each call's result and duration" },
 	{ "print", 0, OPT_STRING | BREAK, AT(print), "TEXT",
 	  "print TEXT for each hit, with values in braces: 'open {path} of {conn->id}'" },
+	{ "redact", 0, OPT_LIST | BREAK, AT(redact), "NAME",
+	  "print <redacted> instead of this argument: a name, arg0 to arg5, or ret" },
 	{ "trace", 0, OPT_FLAG | BREAK, AT(trace), NULL,
 	  "print the calls below the first call of LOCATION, as a tree, with durations" },
 	{ "depth", 0, OPT_COUNT | BREAK, AT(depth), "N",

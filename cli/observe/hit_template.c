@@ -8,6 +8,7 @@
 #include "cli/observe/hit_template.h"
 
 #include "cli/break/break_args.h"
+#include "cli/break/break_redact.h"
 #include "cli/observe/hit_memory.h"
 #include "report/lang/local.h"
 #include "report/lang/object.h"
@@ -48,6 +49,7 @@ struct hit_template {
 struct bound_part {
 	const struct signature_value *parameter;
 	bool is_place;
+	bool is_redacted;
 	struct expression_place place;
 };
 
@@ -333,6 +335,18 @@ int hit_template_bind(const struct hit_template *t, struct symbols *s, const str
 	return 0;
 }
 
+void hit_bound_redact(struct hit_bound *bound, const struct hit_template *t,
+		      const struct opt_list *names)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		bool is_value = t->part[i].kind == PART_NAME || t->part[i].kind == PART_ARGUMENT;
+
+		/* Its memory is not copied either. */
+		if (is_value && break_redacts_text(names, bound->signature, t->part[i].text))
+			bound->part[i] = (struct bound_part){ .is_redacted = true };
+	}
+}
+
 void hit_bound_free(struct hit_bound *bound)
 {
 	for (size_t i = 0; bound && i < bound->locals; i++)
@@ -543,6 +557,10 @@ static void part_text(const struct part *p, const struct hit_bound *bound, size_
 {
 	struct break_values values = { .s = s, .hit = hit };
 
+	if (bound->part[i].is_redacted) {
+		snprintf(buf, n, BREAK_REDACTED);
+		return;
+	}
 	switch (p->kind) {
 	case PART_TEXT:
 		snprintf(buf, n, "%s", p->text);

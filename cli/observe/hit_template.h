@@ -9,6 +9,7 @@
 #define CLI_OBSERVE_HIT_TEMPLATE_H
 
 #include "cli/observe/hit_copies.h"
+#include "cli/opts.h"
 #include "report/dwarf/symbols.h"
 #include "report/lang/expression.h"
 #include "report/lang/signature.h"
@@ -32,6 +33,9 @@ struct hit_bound;
 int hit_template_bind(const struct hit_template *t, struct symbols *s, const struct code_site *site,
 		      const struct signature *signature, struct hit_bound **out, char *why,
 		      size_t n);
+/* What has one of these names is not printed. */
+void hit_bound_redact(struct hit_bound *bound, const struct hit_template *t,
+		      const struct opt_list *names);
 /* The registers whose text is wanted at the hit: see trapline_event_opts.texts. */
 uint32_t hit_bound_texts(const struct hit_bound *bound);
 /* Values are on the stack, of which the record is to have a copy. */

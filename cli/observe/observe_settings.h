@@ -62,7 +62,8 @@ struct observe_settings {
 	int ret;
 	int inlined;
 	int pending;
-	const char *print; /* the text of a hit, with values in braces; NULL: the usual line */
+	const char *print;	/* the text of a hit, with values in braces; NULL: the usual line */
+	struct opt_list redact; /* names of values that no output has */
 	int trace;
 	uint64_t depth;		    /* of --trace; 0: no limit */
 	const char *mechanism;	    /* NULL: chosen here */

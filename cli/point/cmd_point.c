@@ -36,6 +36,8 @@ static const struct opt options[] = {
 	{ "args", 'a', OPT_FLAG, AT(args), NULL, "add: report the arguments" },
 	{ "ret", 'r', OPT_FLAG, AT(ret), NULL, "add: report each call's result and duration" },
 	{ "stack", 's', OPT_FLAG, AT(stack), NULL, "add: report the call stack of each hit" },
+	{ "redact", 0, OPT_LIST, AT(redact), "NAME",
+	  "add: report <redacted> instead of this argument: a name, arg0 to arg5, or ret" },
 	{ "expire", 0, OPT_TIME, AT(expire_ns), "TIME",
 	  "add: remove the point after TIME, such as 1h" },
 	{ "rate", 0, OPT_STRING, AT(rate), "N/s",
@@ -176,6 +178,10 @@ static int check_point(struct point_settings *set)
 		status = cli_condition(POINT_COMMAND, p->condition, &names, &parts);
 		trapline_condition_free(parts.entry);
 	}
+	/* A name that is lost would not redact. */
+	if (!status && json_array_size(p->redact) != set->redact.count)
+		return cli_wrong(POINT_COMMAND,
+				 "cannot add the point: a name of --redact is not UTF-8");
 	return status ? status : set_receiver(set);
 }
 
@@ -188,6 +194,16 @@ static void note_collector(const struct point_store *store)
 			"trapline-points', or with 'trapline point serve%s%s'",
 			strcmp(store->folder, POINT_STORE_FOLDER) ? " --state " : "",
 			strcmp(store->folder, POINT_STORE_FOLDER) ? store->folder : "");
+}
+
+/* An array, or NULL where there are none. */
+static json_t *names_of(const struct opt_list *list)
+{
+	json_t *names = list->count ? json_array() : NULL;
+
+	for (size_t i = 0; names && i < list->count; i++)
+		json_array_append_new(names, json_string(list->texts[i]));
+	return names;
 }
 
 static int add(struct point_settings *set, int argc, char **argv)
@@ -209,6 +225,7 @@ static int add(struct point_settings *set, int argc, char **argv)
 	p->args = set->args;
 	p->ret = set->ret;
 	p->stack = set->stack;
+	p->redact = names_of(&set->redact);
 	int status = check_point(set);
 	if (!status)
 		status = point_store_open(set->state, true, &store);
@@ -217,6 +234,7 @@ static int add(struct point_settings *set, int argc, char **argv)
 	p->added = point_time();
 	p->expires = set->expire_ns ? p->added + (double)set->expire_ns / 1e9 : 0;
 	json_t *j = point_to_json(p);
+	json_decref(p->redact);
 	int err = j ? point_store_add(&store, j, &id) : -EINVAL;
 	json_decref(j);
 	if (!err) {

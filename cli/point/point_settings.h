@@ -13,6 +13,7 @@ struct point_settings {
 	int ret;
 	int stack;
 	int json;
+	struct opt_list redact;
 	uint64_t expire_ns; /* 0: never */
 	const char *rate;
 	const char *to;

@@ -184,6 +184,27 @@ serve
 eventually is "$first" ".state == \"armed\" and .hits > $before"
 ok "the_next_collector_goes_on_with_their_counts" $?
 
+# --- redaction: the value appears nowhere ---
+
+add lookup 'k {key} n {n} a {arg1}' --args --redact key
+redacted=$id
+add lookup --args --ret --redact arg1 --redact ret
+numbered=$id
+add lookup --args --redact keys
+misspelt=$id
+eventually lines "$redacted" 'length > 5 and all(.args.key == "<redacted>" and (.args.n | type) == "number" and
+	(.printed | test("^k <redacted> n [0-9] a <redacted>$")))'
+ok "what_is_redacted_by_name_is_not_printed" $?
+eventually lines "$numbered" 'length > 5 and all(.args.key == "<redacted>" and .ret == "<redacted>" and .args.t.pointer)'
+ok "a_number_is_the_same_argument" $?
+cat "$state"/hits.jsonl* | jq -c "select(.point == $redacted or .point == $numbered)" >"$tmp/redacted"
+lines "$first" 'any(.printed | test("zebra"))' && ! grep -q -e zebra -e '"string"' -e 'key[0-9]' "$tmp/redacted" &&
+	! grep -rq -e zebra "$state"/*.status "$tmp/serve"
+ok "the_text_is_nowhere_and_beside_it_is_the_point_without_redaction" $?
+eventually is "$misspelt" ".state == \"refused\" and (.reason | test(\"cannot redact 'keys': lookup has no argument\"))"
+ok "a_name_that_is_no_argument_is_refused" $?
+point remove "$redacted" "$numbered" "$misspelt"
+
 # --- an end ---
 
 point remove "$limited" "$refused" "$worse"
@@ -232,7 +253,7 @@ point remove $(cat "$tmp/client1" "$tmp/client2") "$first"
 [ $? = 0 ] && eventually listed 0 && [ -z "$(find "$state" -name '*.point' -o -name '*.status' -o -name '.new*')" ]
 ok "nothing_of_them_is_left" $?
 add main
-[ "$id" -gt 104 ]
+[ "$id" -gt 107 ]
 ok "an_id_is_not_used_again" $?
 
 # --- what is in the folder is not trusted ---
