@@ -49,6 +49,7 @@ expected()
 	done
 	echo "$data/bash-completion/completions/trapline"
 	echo "$data/zsh/site-functions/_trapline"
+	echo "${prefix#/}/lib/systemd/system/trapline-points.service"
 	for text in README.md NEWS.md LICENSE; do
 		echo "$doc/$text"
 	done
