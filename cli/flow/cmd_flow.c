@@ -48,6 +48,7 @@
 #define LOOK_EVERY_NS 10000000
 #define READY_NS 10000000000u
 #define END_NS 5000000000u
+#define WINDOWS_NS 1000000000u
 #define UNBLOCK_NS 20000000u
 #define UNBLOCK_EVERY 50 /* looks */
 
@@ -352,6 +353,37 @@ static void flow_wait(struct flow_cli *c)
 	say_why_it_ended(c);
 }
 
+/* The numbers are from processes of the run: they only decide how long this waits. */
+static bool is_at_work(uint32_t ready, int32_t pid)
+{
+	return !ready && pid > 0 && !kill(pid, 0);
+}
+
+/* A process that lives is about to finish these: its window ends at once now. */
+static bool has_unfinished(const struct flow_cli *c)
+{
+	const struct flow_region *r = c->region;
+	const uint32_t records = atomic_get(&r->records_used);
+	const uint32_t sources = atomic_get(&r->sources_used);
+
+	for (uint32_t i = 0; i < records && i < FLOW_RECORDS; i++)
+		if (is_at_work(atomic_get(&r->records[i].ready), r->records[i].pid))
+			return true;
+	for (uint32_t i = 1; i <= sources && i < FLOW_SOURCES; i++)
+		if (is_at_work(atomic_get(&r->sources[i].ready), r->sources[i].pid))
+			return true;
+	return false;
+}
+
+static void wait_for_windows(struct flow_cli *c)
+{
+	const uint64_t start = clock_now_ns();
+
+	atomic_set(&c->region->run.stop, 1u);
+	while (has_unfinished(c) && clock_now_ns() - start < WINDOWS_NS)
+		flow_nap(LOOK_EVERY_NS);
+}
+
 /* The agent gets the lock: it knows what is in memory, and restores the instructions. */
 static void flow_leave(struct flow_cli *c)
 {
@@ -363,6 +395,7 @@ static void flow_leave(struct flow_cli *c)
 	if (!flow_has_ended(c) && !wait_for_change(c, RUN_ARMED, END_NS) && !c->is_over)
 		cli_note(COMMAND, "process %d did not answer at the end: residues are missing",
 			 c->pid);
+	wait_for_windows(c);
 }
 
 static void flow_print(struct flow_cli *c, struct flow_report *report)

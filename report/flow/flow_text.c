@@ -284,7 +284,9 @@ static void print_lost(const struct flow_totals *totals, FILE *f)
 			fprintf(f, "  %" PRIu64 " %s\n", n, n == 1 ? rows[i].one : rows[i].several);
 	}
 	if (totals->unfinished)
-		fprintf(f, "  %" PRIu64 " flow%s not reported: the process ended in between\n",
+		fprintf(f,
+			"  %" PRIu64
+			" flow%s not reported: the process or the command ended in between\n",
 			totals->unfinished, plural(totals->unfinished));
 }
 

@@ -91,6 +91,9 @@ flow -- "$victim" sockets && holds "$sinks | any(.to.name == \"writev\" and .byt
 ok 'by a socket to another thread' $?
 flow -- "$victim" child && holds "$sinks | length == 1 and (.[0] | .to.name == \"write\" and .pid != .from.pid)"
 ok 'in a forked child' $?
+flow --to note:arg2 --overhead 100 --window 20s -- "$victim" worker && holds "$sinks | length == 1 and all(.[]; .to.name == \"note:arg2\")" &&
+	jq -e -s '.[-1].unfinished == 0' "$tmp/report" >/dev/null
+ok 'a worker that lives on ends its window before the report' $?
 flow -- "$victim" signals && holds "$sinks | any(.to.name == \"write\" and .bytes == 24)"
 ok 'a signal meets its handler, and the bytes are followed' $?
 flow -- "$victim" crash

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -396,6 +397,27 @@ static void sockets(void)
 	pthread_join(thread, NULL);
 }
 
+/* A worker is still in its window, and lives, when the process has ended. */
+static void worker(void)
+{
+	volatile int *is_noted = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (is_noted == MAP_FAILED)
+		exit(6);
+	if (fork()) {
+		while (!*is_noted)
+			usleep(1000);
+		return;
+	}
+	take_text();
+	note(1, text);
+	*is_noted = 1;
+	for (int i = 0; i < 5000000; i++)
+		kept[i % LENGTH] = *(volatile char *)&text[i % LENGTH];
+	exit(0);
+}
+
 static void child(void)
 {
 	take_text();
@@ -600,6 +622,7 @@ int main(int argc, char **argv)
 		{ "busy-child", busy_child },
 		{ "sockets", sockets },
 		{ "child", child },
+		{ "worker", worker },
 		{ "signals", signals },
 		{ "crash", crash },
 		{ "wait", wait_for_text },
