@@ -169,7 +169,9 @@ static int take(const struct flow_moment *m, enum flow_origin origin, const char
 	row->address = at;
 	row->bytes = n;
 	row->offset = offset;
-	if (flow_region->settings.match_bytes || origin != FLOW_FROM_READ)
+	/* The user has named the text, or the file that it is in. */
+	if (flow_region->settings.match_bytes || flow_region->settings.path[0] ||
+	    origin != FLOW_FROM_READ)
 		flow_text_add(number);
 	flow_source_mark(m->thread, number, 0, at, n);
 	flow_source_ready(m, number);

@@ -56,6 +56,12 @@ flow --match "$secret" -- "$victim" mapped-source && sinks '. == []' &&
 ok 'a file that had the text does not get it' $?
 flow --match "$secret" -- "$victim" mapped-munmap && sinks 'length == 1 and (.[0] | .to.name == "munmap" and .grade == "A" and .bytes == 24)'
 ok 'but a second copy in it is told' $?
+flow --from "read:$FLOW_FILE" -- "$victim" rewritten && sinks 'length == 1 and (.[0] | .grade == "found" and .to.name == "write" and
+	.bytes == 24 and .from.path == env.FLOW_FILE)'
+ok 'the text of a file that the user named is found where it is written again' $?
+flow -- "$victim" rewritten && sinks '. == []' && flow --from "read:$tmp/report" -- "$victim" rewritten
+sinks '. == []'
+ok 'but not that of another file' $?
 had=
 
 flow -- "$victim" files && sinks 'length == 2 and all(.[]; .to.name == "write" and .bytes == 24 and .to.fd >= 3) and
