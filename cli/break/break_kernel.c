@@ -175,7 +175,9 @@ static void print_list(struct kernel_run *k)
 static int kernel_find(struct observe *o)
 {
 	struct kernel_run *k = (struct kernel_run *)o;
-	const struct condition_names names = { .symbols = o->symbols, .has_result = o->set.ret };
+	const struct condition_names names = { .symbols = o->symbols,
+					       .has_result = o->set.ret,
+					       .threads = o->set.only_threads };
 	struct condition_parts parts = { 0 };
 	int status = 0;
 
@@ -187,7 +189,7 @@ static int kernel_find(struct observe *o)
 		status = session_check_width(&o->session, o->symbols, o->set.operands[0]);
 	if (!status)
 		status = refuse_own_function(k);
-	if (!status && o->set.condition)
+	if (!status)
 		status = cli_condition(o->set.name, o->set.condition, &names, &parts);
 	o->condition = parts.entry;
 	o->set.result = parts.result;

@@ -95,7 +95,7 @@ static const char *break_needs_64bit(const struct observe_settings *set)
 /* The words arg0 to arg5, which are registers of C's convention. */
 static bool names_argument(const char *condition)
 {
-	for (const char *p = condition; (p = strstr(p, "arg")); p += 3)
+	for (const char *p = condition; p && (p = strstr(p, "arg")); p += 3)
 		if (p[3] >= '0' && p[3] <= '5' && !isalnum((unsigned char)p[4]) &&
 		    (p == condition || (!isalnum((unsigned char)p[-1]) && p[-1] != '_')))
 			return true;
@@ -107,10 +107,12 @@ static bool names_argument(const char *condition)
  */
 static int make_condition(struct breaking *b)
 {
-	struct condition_names names = { .symbols = b->run.symbols, .has_result = b->run.set.ret };
+	struct condition_names names = { .symbols = b->run.symbols,
+					 .has_result = b->run.set.ret,
+					 .threads = b->run.set.only_threads };
 	struct condition_parts parts = { 0 };
 
-	if (!b->run.set.condition)
+	if (!b->run.set.condition && !names.threads)
 		return 0;
 	for (size_t i = 0; i < b->sites.count; i++)
 		if (names_argument(b->run.set.condition) &&

@@ -16,12 +16,14 @@
 #include "cli/observe/observe_settings.h"
 #include "cli/observe/session.h"
 #include "cli/observe/targets.h"
+#include "cli/observe/threads_option.h"
 #include "cli/opts.h"
 #include "cli/output.h"
 #include "cli/watch/watch_run.h"
 #include "report/dwarf/debuginfod.h"
 #include "report/run/groups.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,6 +74,8 @@ static const struct opt options[] = {
 	{ "on", 0, OPT_CHOICE | HITS, AT(on), "r|w|rw", "choose the accesses (default: w)" },
 	{ "if", 0, OPT_STRING, AT(condition), "COND",
 	  "report only hits for which COND is true; see trapline-condition(7)" },
+	{ "threads", 0, OPT_STRING, AT(threads), "NAME|TID,...",
+	  "observe only these threads, also later ones of a name; NAME* is a beginning" },
 	{ "explain", 0, OPT_FLAG | PRINT, AT(explain), NULL,
 	  "print the program made of --if, and exit" },
 	{ "kernel", 'k', OPT_FLAG | HITS, AT(kernel), NULL,
@@ -401,6 +405,8 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 		set.limit = set.then ? 1 : 0;
 	if (syntax == &record_syntax)
 		status = record_check(&set);
+	if (!status && set.is_code && set.threads)
+		return cli_wrong(set.name, "--threads cannot be combined with --code");
 	if (!status && set.is_code)
 		return record_code_run(&set);
 	if (!status)
@@ -410,11 +416,15 @@ static int observe(const struct opt_syntax *syntax, int argc, char **argv)
 	for (const uint64_t start = clock_now_ns();; set.waits_again = true) {
 		status = targets_choose(&set, start);
 		if (!status)
+			status = threads_option_choose(&set);
+		if (!status)
 			status = !set.is_break	       ? watch_run(&set) :
 				 break_kernel_is(&set) ? break_kernel_run(&set) :
 							 break_run(&set);
-		if (status != OBSERVE_AGAIN)
+		if (status != OBSERVE_AGAIN) {
+			free(set.only_threads);
 			return status;
+		}
 	}
 }
 

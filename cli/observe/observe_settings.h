@@ -23,6 +23,8 @@ struct observe_settings {
 	char **operands; /* each EXPR or LOCATION */
 	size_t operand_count;
 	const char *condition; /* --if; of a break without the parts that compare the result */
+	const char *threads;   /* names and IDs; NULL: all threads */
+	char *only_threads;    /* the condition of --threads; NULL: all threads */
 	int explain;
 	int list;
 	int stack;

@@ -94,7 +94,9 @@ static const char *watch_needs_64bit(const struct observe_settings *set)
 
 static int watch_find(struct observe *o)
 {
-	struct condition_names names = { .symbols = o->symbols, .thread = o->set.thread };
+	struct condition_names names = { .symbols = o->symbols,
+					 .thread = o->set.thread,
+					 .threads = o->set.only_threads };
 	struct condition_parts parts = { 0 };
 	struct watch *w = (struct watch *)o;
 

@@ -449,6 +449,7 @@ static int observe_stores(const struct writers *w)
 static const char *option_against(const struct observe_settings *set)
 {
 	return set->from      ? "--from" :
+	       set->threads   ? "--threads" :
 	       set->slice_ns  ? "--multiplex" :
 	       set->kernel    ? "--kernel" :
 	       set->thread    ? "--thread" :

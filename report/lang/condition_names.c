@@ -19,6 +19,9 @@
 struct making {
 	const struct condition_names *names;
 	struct expression *e;
+	struct expression *threads;
+	struct tree_node both; /* the root of e and that of threads */
+	const struct tree_node *root;
 	struct condition_parts *out;
 	struct signature_value *local[LOCALS_MAX];
 	size_t locals;
@@ -401,7 +404,7 @@ static int condition_compile(struct making *m, struct expression_error *error)
 	const struct cond_names names = {
 		.write = write_name, .arg = m, .opts = &opts, .bits = bits_of(m->names)
 	};
-	const struct tree_node *root = m->e ? m->e->root : NULL;
+	const struct tree_node *root = m->root;
 
 	if (!root && !names.bits)
 		return 0;
@@ -416,6 +419,26 @@ static int condition_compile(struct making *m, struct expression_error *error)
 	return err;
 }
 
+/* The parts about the result are taken out before, since they are joined by && alone. */
+static int join_threads(struct making *m, struct expression_error *error)
+{
+	m->root = m->e ? m->e->root : NULL;
+	if (!m->names->threads)
+		return 0;
+	int err = tree_of_condition(m->names->threads, NULL, &m->threads, error);
+	if (err)
+		return err;
+	if (!m->root) {
+		m->root = m->threads->root;
+		return 0;
+	}
+	m->both = (struct tree_node){
+		.kind = TREE_AND, .left = m->root, .right = m->threads->root, .column = 1
+	};
+	m->root = &m->both;
+	return 0;
+}
+
 int condition_make(const struct condition_names *names, const char *text,
 		   struct condition_parts *out, struct expression_error *error)
 {
@@ -427,9 +450,13 @@ int condition_make(const struct condition_names *names, const char *text,
 	if (!err && text && names->has_result)
 		err = result_take(m.e, &parts.result, error);
 	if (!err)
+		err = join_threads(&m, error);
+	if (!err)
 		err = condition_compile(&m, error);
 	if (m.e)
 		tree_free(m.e);
+	if (m.threads)
+		tree_free(m.threads);
 	for (size_t i = 0; i < m.locals; i++)
 		free(m.local[i]);
 	if (!err)

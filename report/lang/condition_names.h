@@ -20,10 +20,15 @@
 struct condition_names {
 	struct symbols *symbols; /* NULL: there is no process yet, and only the form is checked */
 	const char *thread;	 /* whose thread-local variables; NULL: not given */
-	struct value_view view;	 /* of the watched bytes; type NULL: not known */
-	uint64_t len;		 /* bytes watched */
-	bool is_shared;		 /* other processes may write them: the old value is not known */
-	bool is_in_parts;	 /* in several registers, of which a hit has the value of one */
+	/*
+	 * A condition that must be true as well, in the words of the language alone: no name of
+	 * the program hides them. NULL: no other.
+	 */
+	const char *threads;
+	struct value_view view; /* of the watched bytes; type NULL: not known */
+	uint64_t len;		/* bytes watched */
+	bool is_shared;		/* other processes may write them: the old value is not known */
+	bool is_in_parts;	/* in several registers, of which a hit has the value of one */
 	/* The function with the breakpoint, whose parameters are names too. NULL: none. */
 	const struct signature *signature;
 	/*
@@ -41,9 +46,9 @@ struct condition_parts {
 };
 
 /*
- * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes. text
- * NULL: no other. 0, or -errno with *error, except for -ENOMEM. trapline_condition_free() releases
- * out->entry.
+ * A bit-field adds a condition of its own, that rejects writes to other bits of its bytes.
+ * names->threads is joined to text by &&. text NULL: no other. 0, or -errno with *error, except for
+ * -ENOMEM. trapline_condition_free() releases out->entry.
  */
 int condition_make(const struct condition_names *names, const char *text,
 		   struct condition_parts *out, struct expression_error *error);

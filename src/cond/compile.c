@@ -115,8 +115,11 @@ static bool compile_in(struct compiler *c, const struct tree_node *n)
 static bool compile_thread(struct compiler *c, const struct tree_node *n)
 {
 	uint16_t at = keep_string(c, n, COND_THREAD_NAME);
+	const bool is_beginning = n->len && n->text[n->len - 1] == '*';
+	struct cond_step *step = steps_put(&c->steps, COND_THREAD, 0, 1);
 
-	steps_put(&c->steps, COND_THREAD, 0, 1)->arg = at;
+	step->arg = at;
+	step->size = (uint8_t)(is_beginning ? n->len - 1 : COND_THREAD_NAME);
 	if (n->is_negative)
 		steps_put(&c->steps, COND_NOT, 1, 1);
 	return true;

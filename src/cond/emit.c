@@ -125,7 +125,7 @@ static void emit_thread(struct emitter *e, const struct cond_step *step)
 	ebpf_alu_imm(e->p, BPF_ADD, R1, e->place->frame_at);
 	ebpf_mov_imm(e->p, R2, COND_THREAD_NAME);
 	ebpf_call(e->p, BPF_FUNC_get_current_comm);
-	compare_buffer(e, e->c->strings + step->arg, COND_THREAD_NAME);
+	compare_buffer(e, e->c->strings + step->arg, step->size);
 	store_slot(e, step->height, R1);
 }
 

@@ -158,7 +158,7 @@ static uint64_t is_thread(const struct condition *c, const struct cond_step *ste
 	char name[COND_THREAD_NAME];
 
 	env->thread(env, name);
-	return (uint64_t)is_same(name, c->strings + step->arg, sizeof(name));
+	return (uint64_t)is_same(name, c->strings + step->arg, step->size);
 }
 
 /* Steps that put a number on the stack. */

@@ -51,7 +51,7 @@ enum cond_op {
 	COND_GE,
 	COND_IN,	     /* value -> imm <= value < imm2 */
 	COND_STRING,	     /* pointer -> the bytes there begin with strings[arg], size long */
-	COND_THREAD,	     /* -> the thread's name is strings[arg] */
+	COND_THREAD,	     /* -> the first size bytes of the thread's name are strings[arg] */
 	COND_JUMP_IF_0,	     /* takes the number: ?: */
 	COND_JUMP_IF_0_KEEP, /* && */
 	COND_JUMP_IF_1_KEEP, /* || */

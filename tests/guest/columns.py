@@ -31,7 +31,7 @@ OUTSIDE = set('''
     error-exitcode explain faults first folded follow for frames from gen-suppressions grade growth-format if inlined input inside jobs json
     kernel last leave-copies limit list match max-rate mechanism multiplex name no-bpf no-stack no-stall on output
     outside overhead pending per-thread pid print redact replay ret sarif seed signal snapshot stack stall stop summary suppressions tables then
-    thread timeout to top until until-covered until-hit vary verbose window write-baseline'''.split())
+    thread threads timeout to top until until-covered until-hit vary verbose window write-baseline'''.split())
 
 
 # The rows of the tables of tools that come into a process (src/guest/run.h), and their columns.
