@@ -284,10 +284,16 @@ def c_configurations(compiler):
 
 
 def has_32_bit():
+    """A kernel without CONFIG_IA32_EMULATION runs no such program."""
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/p.c", "w", encoding="ascii") as f:
             f.write("#include <stdio.h>\nint main(void) { return 0; }\n")
-        return build(["gcc", "-m32", folder + "/p.c", "-o", folder + "/p"])[0]
+        if not build(["gcc", "-m32", folder + "/p.c", "-o", folder + "/p"])[0]:
+            return False
+        try:
+            return subprocess.run([folder + "/p"], check=False).returncode == 0
+        except OSError:
+            return False
 
 
 def configurations():
