@@ -192,6 +192,23 @@ NO_DEBUG_REGISTERS=1 one && grep -q '^ok 1 - it_finds.* # SKIP debug registers t
 	! NO_DEBUG_REGISTERS=1 one another && grep -qx 'not ok 2 - another' "$tmp/out" &&
 	! NO_DEBUG_REGISTERS=1 one '' early && ! NO_DEBUG_REGISTERS='' one
 ok "only_listed_cases_are_skipped_without_debug_registers" $?
+cat >"$tmp/test_said.sh" <<'END'
+echo 'not ok 1 - a'
+echo '# err: cannot watch x: the debug registers of this machine do not work: see `trapline check`'
+echo '# err: b'
+[ -z "$1" ] || printf 'not ok 2 - c\n# err: d\n'
+echo 1..2
+exit 1
+END
+said()
+{
+	sh tests/one.sh "$tmp" sh "$tmp/test_said.sh" "$@" >"$tmp/out"
+}
+NO_DEBUG_REGISTERS=1 said && grep -q '^ok 1 - a # SKIP debug registers that fire' "$tmp/out" &&
+	[ "$(grep -c '^# err' "$tmp/out")" = 2 ] &&
+	! NO_DEBUG_REGISTERS=1 said too && grep -qx 'not ok 2 - c' "$tmp/out" && grep -qx '# err: d' "$tmp/out" &&
+	! NO_DEBUG_REGISTERS='' said && grep -qx 'not ok 1 - a' "$tmp/out"
+ok "a_case_whose_message_names_debug_registers_is_skipped_without_them" $?
 NO_DEBUG_REGISTERS=1 sh tests/one.sh "$tmp" build/tests/test_watch >"$tmp/out"
 [ $? = 0 ] && [ "$(cat "$tmp/out")" = '1..0 # SKIP debug registers that fire (trapline check: watch_write)' ]
 ok "a_listed_program_is_not_run_without_debug_registers" $?
