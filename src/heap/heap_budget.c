@@ -59,6 +59,7 @@ static struct accounts *accounts;
 static AFTER_FORK struct {
 	uint64_t ppm;
 	uint64_t allowance_ns;
+	uint64_t start_ns; /* that the start cost, and samples do without */
 	uint64_t started_ns;
 	uint64_t before_ns; /* CPU time of the process until the start */
 	uint64_t told_ns;   /* of its CPU time from then on, what the accounts have */
@@ -147,7 +148,7 @@ static uint64_t allowance_now(void)
 
 	for (; age_ns > YOUNG_NS && kept; age_ns /= 2)
 		kept -= (kept + 3) / 4;
-	return budget.allowance_ns - kept;
+	return budget.allowance_ns - kept + budget.start_ns;
 }
 
 static uint64_t spent_on_calls(void)
@@ -377,6 +378,14 @@ void heap_budget_spend_fork(uint64_t begun)
 uint64_t heap_budget_begin_long(void)
 {
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void heap_budget_spend_start(uint64_t begun)
+{
+	uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
+
+	budget.start_ns = smaller(took, budget.allowance_ns / 2);
+	add(&accounts->spent_ns[HEAP_FOR_CONTEXTS], took);
 }
 
 void heap_budget_spend_long(uint64_t begun)

@@ -46,8 +46,13 @@ bool heap_budget_is_left(void);
 /* What costs time is between these. */
 uint64_t heap_budget_begin(void);
 void heap_budget_spend(uint64_t begun, enum heap_account account);
-/* For a sample that is long, so that other threads may run in between: the start and the end. */
+/* For what is long, so that other threads may run in between: the start and the end. */
 uint64_t heap_budget_begin_long(void);
+/*
+ * The start is a cost, which the share pays back. It takes nothing from what the first samples may
+ * cost, up to half of the allowance: where page faults are slow they would find nothing.
+ */
+void heap_budget_spend_start(uint64_t begun);
 void heap_budget_spend_long(uint64_t begun);
 
 /* Watches have a part of their own: when it is used up they end, and samples continue. */

@@ -122,7 +122,7 @@ int heap_start(struct heap_region *region)
 	heap_plain = plain_of(&range);
 	heap_self.until = 0; /* what passed until now had none to pass for */
 	heap_death_start();
-	heap_budget_spend_long(begun);
+	heap_budget_spend_start(begun);
 	return 0;
 }
 
