@@ -127,7 +127,7 @@ ok a_program_that_the_process_becomes_has_no_probes $?
 
 # The command cannot read meanwhile, and the process waits for nothing.
 : >"$tmp/out"
-timeout 60 "$trapline" break work --mechanism probe --max-rate 0 --json -- "$victims/probed" 4 1000000 >"$tmp/out" 2>"$tmp/err" &
+timeout 240 "$trapline" break work --mechanism probe --max-rate 0 --json -- "$victims/probed" 4 1000000 >"$tmp/out" 2>"$tmp/err" &
 timer=$!
 eventually grep -q '"hit"' "$tmp/out"
 command=$(pgrep -P $timer)
