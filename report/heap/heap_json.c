@@ -48,6 +48,32 @@ static json_t *first_of(struct heap_report *r, const struct heap_view *v)
 	return j;
 }
 
+static json_t *type_object(const struct heap_view *v)
+{
+	const struct block_type *t = &v->type;
+	json_t *j;
+
+	if (!t->type)
+		return json_null();
+	j = json_object();
+	json_object_set_new(j, "name", finding_json_text(t->type->name));
+	json_object_set_new(j, "count", run_json_count(t->count));
+	json_object_set_new(j, "pointer", finding_json_text(t->pointer));
+	json_object_set_new(j, "function", finding_json_text(t->function));
+	json_object_set_new(j, "member", finding_json_text(v->member));
+	return j;
+}
+
+/* As hexadecimal digits. NULL: not read. */
+static json_t *bytes_of(const struct heap_record *record)
+{
+	char text[2 * HEAP_NEAR + 1] = "";
+
+	for (uint32_t i = 0; i < record->near_bytes; i++)
+		snprintf(text + 2 * i, 3, "%02x", record->near[i]);
+	return finding_json_text(text);
+}
+
 static json_t *block_of(struct heap_report *r, const struct heap_view *v)
 {
 	const struct heap_record *record = &v->record;
@@ -56,8 +82,16 @@ static json_t *block_of(struct heap_report *r, const struct heap_view *v)
 
 	if (!record->block && !allocated && !freed)
 		return json_null();
-	return finding_json_block(record->block, record->block_size,
-				  (int64_t)(record->address - record->block), allocated, freed);
+	json_t *j = finding_json_block(record->block, record->block_size,
+				       (int64_t)(record->address - record->block), allocated,
+				       freed);
+	json_object_set_new(j, "bytes_at",
+			    record->near_bytes ? run_json_hex(record->near_at) : json_null());
+	json_object_set_new(j, "bytes", bytes_of(record));
+	json_object_set_new(j, "in_use",
+			    record->block ? run_json_count(record->in_use) : json_null());
+	json_object_set_new(j, "type", type_object(v));
+	return j;
 }
 
 static const char *memory_name(uint8_t memory)

@@ -205,6 +205,8 @@ static bool make_valid(struct heap_record *r)
 		return false;
 	if (r->code_bytes > HEAP_CODE)
 		r->code_bytes = HEAP_CODE;
+	if (r->near_bytes > HEAP_NEAR)
+		r->near_bytes = HEAP_NEAR;
 	r->message[sizeof(r->message) - 1] = '\0';
 	clean_text(r->message);
 	make_valid_moment(&r->first);
@@ -308,6 +310,7 @@ int heap_report_add(struct heap_report *r, const struct heap_record *record)
 		return 0;
 	}
 	v->count = 1;
+	heap_report_type(r, v);
 	int err = append(r, v);
 	if (err)
 		free(v);

@@ -11,6 +11,7 @@
 #include "report/finding/baseline.h"
 #include "report/finding/finding_place.h"
 #include "report/finding/sarif.h"
+#include "report/lang/block_type.h"
 #include "report/run/run.h"
 #include "report/suppress/suppress.h"
 
@@ -25,7 +26,9 @@ struct heap_view {
 	struct finding_place first;
 	struct finding_place alloc;
 	struct finding_place freed;
-	uint64_t size; /* of the access; 0: not known */
+	struct block_type type;
+	char member[160]; /* of it that the access begins in; empty: not known */
+	uint64_t size;	  /* of the access; 0: not known */
 	char fingerprint[20];
 	uint64_t count; /* records */
 	bool is_told;
@@ -61,6 +64,9 @@ struct heap_view *heap_report_view(struct heap_report *r, size_t i);
  */
 size_t heap_report_frames(struct heap_report *r, const struct heap_moment *m, bool is_access,
 			  struct run_frame *out);
+
+/* heap_type.c: fills in what the block may be. */
+void heap_report_type(struct heap_report *r, struct heap_view *v);
 
 /* Where its locations have their names from. */
 struct file_places *heap_report_places(struct heap_report *r);

@@ -3,6 +3,7 @@
 #include "report/heap/heap_report.h"
 
 #include "report/plural.h"
+#include "report/run/run_call.h"
 #include "report/run/run_text.h"
 
 #include <inttypes.h>
@@ -24,14 +25,68 @@ static void heap_print_frames(struct heap_report *r, const struct heap_moment *m
 	run_text_frames(f, frames, n);
 }
 
-static void print_moment(struct heap_report *r, const struct heap_moment *m, const char *what,
-			 FILE *f)
+/* How long before the access, or before the free, if no more of the access is known. */
+static void print_age(const struct heap_record *record, const struct heap_moment *m, FILE *f)
+{
+	const struct heap_moment *end = record->first.time_ns ? &record->first : &record->freed;
+	char age[32];
+
+	if (end == m || end->time_ns <= m->time_ns)
+		return;
+	run_duration_text(end->time_ns - m->time_ns, age, sizeof(age));
+	fprintf(f, ", %s before the %s", age,
+		end == &record->first && record->access ? "access" : "free");
+}
+
+static void print_moment(struct heap_report *r, const struct heap_record *record,
+			 const struct heap_moment *m, const char *what, FILE *f)
 {
 	if (!m->time_ns)
 		return;
 	fprintf(f, "  %s", what);
 	print_thread(m, f);
+	print_age(record, m, f);
 	heap_print_frames(r, m, false, f);
+}
+
+/* The first byte that is wrong is in brackets. */
+static void print_near(const struct heap_record *record, FILE *f)
+{
+	if (!record->near_bytes)
+		return;
+	fputs("  bytes there:", f);
+	for (uint32_t i = 0; i < record->near_bytes; i++)
+		fprintf(f, record->near_at + i == record->address ? " [%02x]" : " %02x",
+			record->near[i]);
+	fputs("  ", f);
+	for (uint32_t i = 0; i < record->near_bytes; i++)
+		fputc(record->near[i] >= ' ' && record->near[i] <= '~' ? record->near[i] : '.', f);
+	fputc('\n', f);
+}
+
+static void print_block(const struct heap_view *v, FILE *f)
+{
+	const struct heap_record *record = &v->record;
+	const struct block_type *t = &v->type;
+
+	fprintf(f, "  block of %" PRIu64 " byte%s at 0x%" PRIx64 "\n", record->block_size,
+		plural(record->block_size), record->block);
+	if (t->type) {
+		fprintf(f, "  probably of type %s", t->type->name);
+		if (t->count > 1)
+			fprintf(f, "[%" PRIu64 "]", t->count);
+		fprintf(f, ", by its size and %s%s of %s",
+			t->pointer ? "the pointer " : "the result", t->pointer ? t->pointer : "",
+			t->function);
+		if (v->member[0])
+			fprintf(f, "; offset %" PRIu64 " is %s", record->address - record->block,
+				v->member);
+		fputc('\n', f);
+	}
+	print_near(record, f);
+	if (record->in_use)
+		fprintf(f, "  in use: %" PRIu32 " sampled block%s with the same stack\n",
+			record->in_use, plural(record->in_use));
 }
 
 static void print_head(const struct heap_view *v, bool has_color, FILE *f)
@@ -100,9 +155,8 @@ void heap_print_text(struct heap_report *r, const struct heap_view *v, bool has_
 	print_head(v, has_color, f);
 	print_first(r, v, f);
 	if (record->block)
-		fprintf(f, "  block of %" PRIu64 " byte%s at 0x%" PRIx64 "\n", record->block_size,
-			plural(record->block_size), record->block);
-	print_moment(r, &record->alloc, "allocated", f);
-	print_moment(r, &record->freed, "freed", f);
+		print_block(v, f);
+	print_moment(r, record, &record->alloc, "allocated", f);
+	print_moment(r, record, &record->freed, "freed", f);
 	fputc('\n', f);
 }

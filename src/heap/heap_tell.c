@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/sys.h"
 #include "heap/heap.h"
 #include "heap/heap_fault.h"
@@ -153,6 +154,22 @@ static void set_code(struct heap_record *r, uint64_t ip, const ucontext_t *conte
 			r->code_bytes = (uint8_t)n;
 }
 
+/* A freed block cannot be read, and neither can the page behind a block. */
+static void set_near(struct heap_record *r)
+{
+	uint64_t from = r->address - HEAP_NEAR / 2;
+
+	if (from < r->block && r->address >= r->block)
+		from = r->block;
+	uint64_t to_page = PAGE_BYTES - (from & (PAGE_BYTES - 1));
+	if (sys_read_memory(sys_getpid(), from, r->near, HEAP_NEAR) == HEAP_NEAR)
+		r->near_bytes = HEAP_NEAR;
+	else if (to_page < HEAP_NEAR &&
+		 sys_read_memory(sys_getpid(), from, r->near, to_page) == (ssize_t)to_page)
+		r->near_bytes = (uint8_t)to_page;
+	r->near_at = from;
+}
+
 static void set_message(struct heap_record *r, const char *text)
 {
 	size_t n = strcspn(text, "\n");
@@ -160,6 +177,20 @@ static void set_message(struct heap_record *r, const char *text)
 	if (n > sizeof(r->message) - 1)
 		n = sizeof(r->message) - 1;
 	memcpy(r->message, text, n);
+}
+
+static uint32_t count_in_use(uint32_t stack)
+{
+	uint32_t count = 0;
+
+	for (uint32_t class = 0; stack && class < HEAP_CLASSES_MOST; class ++)
+		for (uint32_t i = 0; i < heap_pool_used(class); i++) {
+			const struct heap_slot *slot = heap_pool_at(class, i);
+
+			count += atomic_get(&slot->state) == HEAP_SLOT_LIVE &&
+				 slot->allocated.stack == stack;
+		}
+	return count;
 }
 
 static void fill(struct heap_record *r, const struct heap_error *e)
@@ -178,9 +209,12 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 	if (e->slot) {
 		r->block = e->slot->start;
 		r->block_size = e->slot->bytes;
+		r->in_use = count_in_use(e->slot->allocated.stack);
 		heap_tell_moment(&r->alloc, &e->slot->allocated);
 		heap_tell_moment(&r->freed, &e->slot->freed);
 	}
+	if (e->slot && atomic_get(&e->slot->state) != HEAP_SLOT_FREED)
+		set_near(r);
 	if (e->context)
 		set_code(r, pc_of(e), e->context);
 	if (e->message)

@@ -27,6 +27,7 @@
 #define HEAP_FILES TABLE_SIZE(1024u, 3u)
 #define HEAP_REGS 17u /* by DWARF number */
 #define HEAP_CODE 16u
+#define HEAP_NEAR 16u /* bytes around an error */
 #define HEAP_MESSAGE 64u
 #define HEAP_GROWTH_ROWS TABLE_SIZE(1024u, 3u)
 /* What a process and its forked children have together (src/heap/heap_family.h). */
@@ -89,7 +90,9 @@ struct heap_record {
 	uint8_t memory;		/* enum heap_memory */
 	uint8_t in_system_call; /* frames[0] is a call of libc that gave the memory to the kernel */
 	uint8_t code_bytes;
-	uint8_t reserved[6];
+	uint8_t near_bytes; /* of near; 0: the block has no access, or was freed */
+	uint8_t reserved;
+	uint32_t in_use;     /* sampled blocks of the same allocation that are in use */
 	uint64_t address;    /* the first byte that is wrong */
 	uint64_t size;	     /* of a damage or a system call; 0: the instruction has it */
 	uint64_t block;	     /* 0: none */
@@ -97,6 +100,8 @@ struct heap_record {
 	uint64_t ip;	     /* as the process had it */
 	uint64_t regs[HEAP_REGS];
 	uint8_t code[HEAP_CODE];    /* at ip */
+	uint64_t near_at;	    /* up to HEAP_NEAR / 2 bytes before the address */
+	uint8_t near[HEAP_NEAR];    /* what was there when the error was seen */
 	char message[HEAP_MESSAGE]; /* of an allocator that ended the program; empty: none */
 	struct heap_moment first;
 	struct heap_moment alloc;

@@ -139,7 +139,8 @@ ok '--align 1: there are none' $?
 
 watch -- "$errors" use_after_free
 grep -q '^heap A: use-after-free: write of 1 byte at offset 7 of a block of 40 bytes, in put \[[0-9a-f]*\]$' "$tmp/err" &&
-	grep -q '^  allocated by thread [0-9]*:$' "$tmp/err" && grep -q '^  freed by thread [0-9]*:$' "$tmp/err" &&
+	grep -q '^  allocated by thread [0-9]*, [0-9.]* [num]*s before the access:$' "$tmp/err" &&
+	grep -q '^  freed by thread [0-9]*, [0-9.]* [num]*s before the access:$' "$tmp/err" &&
 	grep -q '^trapline heap: 1 error; ' "$tmp/err"
 ok 'the text has the stacks and the summary' $?
 
