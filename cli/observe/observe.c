@@ -8,6 +8,7 @@
 #include "cli/observe/observe.h"
 
 #include "base/clock.h"
+#include "base/tasks.h"
 #include "cli/launch/program.h"
 #include "cli/launch/start_search.h"
 #include "cli/message.h"
@@ -330,11 +331,14 @@ static void start_pace(struct observe *o)
 	p->arg = o;
 }
 
+/* A process that ends has no memory for a while before it is a zombie. */
 static bool has_gone(pid_t pid)
 {
 	char state = program_thread_state(pid, pid);
+	uint8_t byte;
 
-	return !state || state == 'Z' || state == 'X';
+	return !state || state == 'Z' || state == 'X' ||
+	       tasks_read_memory(pid, 0, &byte, sizeof(byte)) == -ESRCH;
 }
 
 int observe_run(struct observe *o, const struct observe_kind *kind,
