@@ -69,7 +69,7 @@ static void start_watches(struct heap_region *region)
 	signals_prepare(end_for_program);
 	signals_spare_stacks(1);
 	int err = zydis_open() ? -ELIBACC : heap_watch_start();
-	heap_budget_spend_long(begun);
+	heap_budget_spend_start(begun);
 	if (!err) {
 		signals_are_ours(1);
 		return;

@@ -102,6 +102,7 @@ void heap_budget_start(const struct heap_region *region, void *family)
 	atomic_set(&accounts, (struct accounts *)((char *)family + HEAP_FAMILY_BUDGET));
 	budget.ppm = region->settings.budget_ppm;
 	budget.allowance_ns = allowance_in(region);
+	budget.start_ns = 0;
 	budget.started_ns = clock_now_ns();
 	budget.told_ns = 0;
 	budget.before_ns = 0;
@@ -384,7 +385,7 @@ void heap_budget_spend_start(uint64_t begun)
 {
 	uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
 
-	budget.start_ns = smaller(took, budget.allowance_ns / 2);
+	budget.start_ns = smaller(budget.start_ns + took, budget.allowance_ns);
 	add(&accounts->spent_ns[HEAP_FOR_CONTEXTS], took);
 }
 

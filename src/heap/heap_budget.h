@@ -50,7 +50,7 @@ void heap_budget_spend(uint64_t begun, enum heap_account account);
 uint64_t heap_budget_begin_long(void);
 /*
  * The start is a cost, which the share pays back. It takes nothing from what the first samples may
- * cost, up to half of the allowance: where page faults are slow they would find nothing.
+ * cost, up to the allowance: where page faults are slow they would find nothing.
  */
 void heap_budget_spend_start(uint64_t begun);
 void heap_budget_spend_long(uint64_t begun);
