@@ -48,7 +48,7 @@ void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,
 		      const uint64_t *frame)
 {
 	uintptr_t at = (uintptr_t)p;
-	const struct heap_slot *slot = heap_pool_slot(at);
+	struct heap_slot *slot = heap_pool_slot(at);
 
 	if (bytes <= fine || !slot) {
 		heap_pool_close_again(at, BYTES_MAX);
@@ -65,5 +65,8 @@ void heap_report_call(const void *p, size_t fine, size_t bytes, bool is_write,
 		error.kind = HEAP_USE_AFTER_FREE;
 	else if (at < slot->start)
 		error.kind = HEAP_UNDERFLOW;
+	/* What it leaves behind the block is reported now. */
+	if (is_write && error.kind == HEAP_OVERFLOW)
+		atomic_set(&slot->is_told_behind, 1u);
 	heap_tell(&error);
 }

@@ -82,9 +82,9 @@ static size_t distance(uintptr_t from, uintptr_t to)
 }
 
 /* The block an address outside of blocks belongs to: the nearer of the two around the page. */
-static const struct heap_slot *nearest(const struct heap_slot *before, uintptr_t address)
+static struct heap_slot *nearest(struct heap_slot *before, uintptr_t address)
 {
-	const struct heap_slot *after = heap_pool_next(before);
+	struct heap_slot *after = heap_pool_next(before);
 
 	if (address - before->base < before->room || !after || after->state == HEAP_SLOT_NEW)
 		return before;
@@ -137,9 +137,9 @@ static void tell_fault(void *arg)
 
 	if (tell_copy(fault))
 		return;
-	const struct heap_slot *before = heap_pool_slot(fault->address);
-	const struct heap_slot *slot = before ? nearest(before, fault->address) :
-						heap_pool_slot(fault->address + PAGE_BYTES);
+	struct heap_slot *before = heap_pool_slot(fault->address);
+	struct heap_slot *slot = before ? nearest(before, fault->address) :
+					  heap_pool_slot(fault->address + PAGE_BYTES);
 
 	/* Another thread has got the slot in the meantime: then the page has access. */
 	if (!slot || is_in_block(slot, fault->address)) {
@@ -154,6 +154,9 @@ static void tell_fault(void *arg)
 		.slot = slot,
 		.context = fault->context,
 	};
+	/* What came so far has passed the bytes between the block and this page. */
+	if (error.kind == HEAP_OVERFLOW)
+		atomic_set(&slot->is_told_behind, 1u);
 	heap_tell(&error);
 }
 

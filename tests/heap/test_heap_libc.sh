@@ -31,13 +31,20 @@ for variant in '' -RTM -ERMS,-FSRM -BMI2 -MOVBE Prefer_No_VZEROUPPER $wide $wide
 	ok "no_error_in_functions_for_a_processor_with_${variant:-all}" $status
 done
 
+# told NAME BYTES: one error. A read of the bytes before the page is seen by a debug register alone.
+told()
+{
+	in_variant "$variant" wrong "$1" "$2" || return 1
+	[ "${NO_DEBUG_REGISTERS:-}" != 1 ] || [ "$2" != 24 ] || [ -s "$tmp/errors" ] || return 0
+	[ "$(wc -l <"$tmp/errors")" = 1 ] && grep -q '^[AB] \(overflow\|underflow\) ' "$tmp/errors"
+}
+
 for variant in '' $wide $old,-SSSE3; do
 	missed=
 	for name in $("$victim" list); do
 		# At the page, and where bytes are left before it.
 		for size in 32 24; do
-			in_variant "$variant" wrong "$name" $size && [ "$(wc -l <"$tmp/errors")" = 1 ] &&
-				grep -q '^[AB] \(overflow\|underflow\) ' "$tmp/errors" || missed="$missed $name/$size"
+			told "$name" $size || missed="$missed $name/$size"
 		done
 	done
 	echo "# with ${variant:-all}, missed or told more than once:${missed:- none}"
