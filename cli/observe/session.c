@@ -27,6 +27,7 @@
 #define STOP_LOOK_NS 100000000u
 #define ENDED_LOOK_MS 50
 #define VFORK_STEP_NS 10000000
+#define LATE_TICK_MS 10 /* so long a thread that stops late may have to wait */
 
 int session_explain(const struct session *r, const char *doing, const char *what, int err)
 {
@@ -219,12 +220,26 @@ static int wait_ms(const struct session *r, int tick_ms)
 	return left_ms < (uint64_t)tick_ms ? (int)left_ms : tick_ms;
 }
 
+bool (*session_late)(int *status);
+
+/* waitpid() would take a stop from the tracer that waits for it, for an end. */
+static bool is_over(struct session *r)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	if (session_late && session_late(&r->child_status))
+		return true;
+	if (waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid ||
+	    info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED)
+		return false;
+	return waitpid(r->child, &r->child_status, WNOHANG) == r->child;
+}
+
 bool session_child_has_ended(struct session *r)
 {
 	if (r->command && !r->child_ended && !r->is_waited_by_poll)
 		r->child_ended = start_search_has_ended(&r->child_status) ||
-				 (!start_search_holds() &&
-				  waitpid(r->child, &r->child_status, WNOHANG) == r->child);
+				 (!start_search_holds() && is_over(r));
 	return r->child_ended;
 }
 
@@ -246,6 +261,8 @@ static const char *reason_to_stop(struct session *r, int polled, uint64_t hits)
 	 */
 	int enough = r->command ? 2 : 1;
 
+	if (!r->command && session_late)
+		session_late(&r->child_status);
 	if (r->have_ended) {
 		session_child_has_ended(r);
 		if (r->have_ended(r->arg))
@@ -349,6 +366,8 @@ const char *session_loop(struct session *r, struct trapline *target, struct pace
 		int more_ms = r->tick ? r->tick(r->arg) : tick_ms;
 
 		tick_ms = more_ms < tick_ms ? more_ms : tick_ms;
+		if (session_late && tick_ms > LATE_TICK_MS)
+			tick_ms = LATE_TICK_MS;
 		int polled = session_poll(r, target, wait_ms(r, tick_ms), fn);
 		pace_describe(pace, r->started_ns, state, sizeof(state));
 		if (!output_flush(o, *hits, state))
@@ -391,6 +410,8 @@ static void wait_for_vfork(const struct session *r)
 
 void session_wait_for_command(struct session *r)
 {
+	const struct timespec step = { 0, VFORK_STEP_NS };
+
 	wait_for_vfork(r);
 	if (!r->command || asked_times || session_child_has_ended(r))
 		return;
@@ -398,7 +419,9 @@ void session_wait_for_command(struct session *r)
 		 "the observation has ended and %s continues: waiting for its end (kill %d "
 		 "ends it)",
 		 r->command[0], r->child);
-	while (!asked_times && waitpid(r->child, NULL, 0) < 0 && errno == EINTR)
+	while (session_late && !asked_times && !session_child_has_ended(r))
+		nanosleep(&step, NULL);
+	while (!asked_times && !r->child_ended && waitpid(r->child, NULL, 0) < 0 && errno == EINTR)
 		;
 }
 

@@ -95,6 +95,13 @@ void session_open_memory(struct session *r);
 const char *session_loop(struct session *r, struct trapline *target, struct pace *pace,
 			 struct output *o, trapline_callback fn, const uint64_t *hits);
 
+/*
+ * A tracer of this process waits for threads that stop late. The session's thread calls it now and
+ * then. True: the first thread has ended, with *status as waitpid() gives it. NULL: no thread is
+ * waited for.
+ */
+extern bool (*session_late)(int *status);
+
 /* How the command ended: `exited with status 3`, or empty text for status 0. */
 void session_describe_command(struct session *r, char *buf, size_t n);
 /* Waits for the started command, as a shell does, since it may use the terminal. */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "cli/launch/program.h"
+#include "cli/observe/session.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 #define THREADS_MAX 16384
-#define LOOKS_MAX 200 /* a ms apart */
+#define LOOKS_MAX 20  /* a ms apart */
 #define ROUNDS_MAX 20 /* over the list of threads, until it is stable */
 
 struct stalled_thread {
@@ -303,22 +304,20 @@ bool watch_stall_has_ended(const struct watch_stall *h, int *status)
 	return h->has_ended;
 }
 
-/* A thread in a system call that does not end stops late: the end of this process detaches it. */
-static bool wait_for(pid_t tid, int *status)
+static bool wait_for(pid_t tid, int *status, int looks)
 {
 	struct pollfd stopped = { .fd = stop_fd, .events = POLLIN };
 
-	for (int i = 0; i < LOOKS_MAX; i++) {
+	for (;;) {
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
-		if (got)
+		if (got || !looks--)
 			return got == tid;
 		poll(&stopped, 1, 1);
 	}
-	return false;
 }
 
 /* A signal that is on its way is passed on, and the one that stalls has no effect. */
-static void detach(struct watch_stall *h, pid_t tid)
+static void detach(struct watch_stall *h, pid_t tid, int looks)
 {
 	bool is_ending = ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0;
 	int status;
@@ -327,7 +326,7 @@ static void detach(struct watch_stall *h, pid_t tid)
 	 * Until the end of a thread is waited for, its process does not end. The first thread ends
 	 * after the others, and the caller waits for it.
 	 */
-	if ((is_ending && tid == h->pid) || !wait_for(tid, &status))
+	if ((is_ending && tid == h->pid) || !wait_for(tid, &status, looks))
 		return;
 	if (!WIFSTOPPED(status)) {
 		take(h, tid, status);
@@ -351,6 +350,13 @@ static void add_traced(struct watch_stall *h)
 	free(tids);
 }
 
+static void detach_all(struct watch_stall *h, int looks)
+{
+	for (size_t i = h->count; i--;)
+		if (i < h->count)
+			detach(h, h->tids[i], looks);
+}
+
 void watch_stall_leave(struct watch_stall *h)
 {
 	if (!h->is_tracing)
@@ -363,12 +369,35 @@ void watch_stall_leave(struct watch_stall *h)
 			break;
 		watch_stall_look(h);
 		watch_stall_go(h);
-		for (size_t i = h->count; i--;)
-			if (i < h->count)
-				detach(h, h->tids[i]);
+		detach_all(h, LOOKS_MAX);
 		watch_stall_look(h);
 	}
 	sigaction(SIGCHLD, &h->before, NULL);
+}
+
+static void release(struct watch_stall *h)
+{
+	free(h->tids);
+	free(h->stalled);
+	free(h);
+}
+
+static struct watch_stall *late; /* with threads that have not stopped yet */
+
+/* True: the first thread has ended. */
+static bool let_late(int *status)
+{
+	struct watch_stall *h = late;
+
+	add_traced(h);
+	detach_all(h, 0);
+	if (h->count && !h->has_ended)
+		return false;
+	bool has_ended = watch_stall_has_ended(h, status);
+	late = NULL;
+	session_late = NULL;
+	release(h);
+	return has_ended;
 }
 
 void watch_stall_close(struct watch_stall *h)
@@ -379,7 +408,10 @@ void watch_stall_close(struct watch_stall *h)
 	if (stop_fd >= 0)
 		close(stop_fd);
 	stop_fd = -1;
-	free(h->tids);
-	free(h->stalled);
-	free(h);
+	if (!h->count || h->has_ended || late) {
+		release(h);
+		return;
+	}
+	late = h;
+	session_late = let_late;
 }

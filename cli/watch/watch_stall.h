@@ -34,9 +34,15 @@ bool watch_stall_has(const struct watch_stall *h, pid_t tid);
 uint64_t watch_stall_go(struct watch_stall *h);
 /* The first thread has ended, with *status as waitpid() gives it. */
 bool watch_stall_has_ended(const struct watch_stall *h, int *status);
-/* No thread is traced any more; the first one may have ended in the meantime. */
+/*
+ * No thread is traced any more, except those that do not stop for a while: one that waits in
+ * vfork(2) for its child, or gets no CPU. The first thread may have ended in the meantime.
+ */
 void watch_stall_leave(struct watch_stall *h);
-/* The same, and the memory is released. NULL is permitted. */
+/*
+ * The same, and the memory is released. NULL is permitted. A session lets the threads continue that
+ * stop later: session_late.
+ */
 void watch_stall_close(struct watch_stall *h);
 
 #endif

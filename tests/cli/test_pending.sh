@@ -40,6 +40,18 @@ watch --pending plugin_func -p "$pid"
 [ $? = 0 ] && grep -q '^4 hits in ' "$tmp/out" && wait "$pid" && grep -q '^1003$' "$tmp/victim"
 ok "a_running_process_is_waited_for" $?
 
+# A thread that waits in vfork() for its child stops for no tracer until then.
+watch --pending plugin_func --for 60 -- "$victims/plugin_host" "$plugin" 300 2 3000
+[ $? = 0 ] && grep -q '^3 hits in .*; the process ended' "$tmp/out" && grep -q '^1002$' "$tmp/out"
+ok "a_thread_that_waits_in_vfork_goes_on_after_it" $?
+watch --pending plugin_func --limit 1 -- "$victims/plugin_host" "$plugin" 300 2 3000
+[ $? = 0 ] && grep -q '^1 hit in ' "$tmp/out" && grep -q '^1002$' "$tmp/out"
+ok "also_when_the_observation_ends_before" $?
+start plugin_host "$plugin" 1500 2 4000
+watch --pending plugin_func --for 60 -p "$pid"
+[ $? = 0 ] && grep -q '^3 hits in .*; the process ended' "$tmp/out" && grep -q '^1002$' "$tmp/victim"
+ok "also_in_a_running_process" $?
+
 # host_func is called before the load and after it.
 watch --pending host_func plugin_func -- "$victims/plugin_host" "$plugin" 100 2
 [ $? = 0 ] && grep -q '^4 hits in ' "$tmp/out" && grep -q 'and all locations are observed from then on' "$tmp/err"
