@@ -53,7 +53,12 @@ while IFS= read -r title; do
 		cd "$tmp/here" && PATH=$(dirname "$trapline"):$PATH &&
 			eval "timeout -k 2 60 $(cat "$tmp/command")"
 	) >"$tmp/out" 2>"$tmp/err" </dev/null
-	[ $? = 0 ] && cat "$tmp/err" >>"$tmp/out" && [ -s "$tmp/expected" ] && is_shown
+	status=$?
+	if [ $status = 2 ] && grep -q 'known by their numbers in the first pid namespace' "$tmp/err"; then
+		skip "$(echo "$title" | tr -d '?,' | tr ' ' _)" "the first pid namespace"
+		continue
+	fi
+	[ $status = 0 ] && cat "$tmp/err" >>"$tmp/out" && [ -s "$tmp/expected" ] && is_shown
 	ok "$(echo "$title" | tr -d '?,' | tr ' ' _)" $?
 done <"$tmp/titles"
 [ "$(wc -l <"$tmp/titles")" -ge 25 ]
