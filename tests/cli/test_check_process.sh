@@ -32,8 +32,14 @@ state()
 	grep -E '^(Sig|TracerPid)' "/proc/$pid/status"
 }
 
+# has_settled: its start is over.
+has_settled()
+{
+	state >"$tmp/before" && sleep 0.3 && state >"$tmp/after" && cmp -s "$tmp/before" "$tmp/after"
+}
+
 start static_victim
-state >"$tmp/before"
+eventually has_settled
 seen_as "a static program"
 state >"$tmp/after"
 cmp -s "$tmp/before" "$tmp/after"

@@ -16,6 +16,7 @@ TRAPLINE_MATRIX is another share in percent, or "all". A pattern such as 'heap|f
 it fits. TABLE=FILE writes the table.
 """
 import concurrent.futures
+import errno
 import fnmatch
 import os
 import random
@@ -102,6 +103,11 @@ class Runner:
                 return
             except Refused as why:
                 row.missing = str(why)
+                return
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                row.missing = f'a kernel that runs programs such as {row.name}'
                 return
             except Harm as why:
                 if last:
