@@ -90,6 +90,13 @@ static bool is_allocate(Dwarf_Die *function)
 	return name && !strcmp(name, "allocate");
 }
 
+/* Memory as such, or text: the caller knows what it is for. */
+static bool is_passed_on(const struct type *result)
+{
+	return result->kind == TYPE_POINTER &&
+	       (type_target(result)->kind == TYPE_VOID || type_target(result)->size == 1);
+}
+
 /* One function with its blocks: scopes[first] to scopes[last]. */
 static enum block_type_found ask(struct guess *g, Dwarf_Die *scopes, int first, int last,
 				 struct block_type *out)
@@ -109,9 +116,7 @@ static enum block_type_found ask(struct guess *g, Dwarf_Die *scopes, int first, 
 		snprintf(out->function, sizeof(out->function), "%s", name ? name : "?");
 		return BLOCK_TYPE_FOUND;
 	}
-	return !g->type && result->kind == TYPE_POINTER && type_target(result)->kind == TYPE_VOID ?
-		       BLOCK_TYPE_WRAPPER :
-		       BLOCK_TYPE_NONE;
+	return !g->type && is_passed_on(result) ? BLOCK_TYPE_WRAPPER : BLOCK_TYPE_NONE;
 }
 
 enum block_type_found block_type_find(struct symbols *s, uint64_t address, uint64_t bytes,

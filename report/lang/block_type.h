@@ -21,7 +21,7 @@ struct block_type {
 enum block_type_found {
 	BLOCK_TYPE_FOUND,
 	BLOCK_TYPE_NONE,    /* no type, or several; the callers need not be asked */
-	BLOCK_TYPE_WRAPPER, /* the function returns the block, or is not known: ask its caller */
+	BLOCK_TYPE_WRAPPER, /* the function passes it on, or is not known: ask its caller */
 };
 
 /* address: in the instruction that calls the allocator. *out is written for BLOCK_TYPE_FOUND. */

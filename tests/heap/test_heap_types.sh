@@ -40,7 +40,7 @@ for level in -O0 -O2; do
 	block two_types_of_a_size_are_none ambiguous '.type == null'
 	! grep -q 'probably of type' "$tmp/out"
 	ok "$level: nor_in_the_text" $?
-	block a_string_has_no_type text '.type == null'
+	block a_string_is_an_array_of_characters text '.type.name == "char" and .type.count == 12 and .type.pointer == "s"'
 	run wrapper
 	grep -q '^  probably of type node, by its size and the pointer n of push; offset 8 is key$' "$tmp/out" &&
 		grep -Eq '^  allocated by thread [0-9]+, [0-9.]+ [num]?s before the access:$' "$tmp/out" &&
