@@ -19,6 +19,7 @@
 
 #define THREADS_MAX 16384
 #define LOOKS_MAX 20  /* a ms apart */
+#define ROUNDS_SLOW 3 /* what stops after these is left to the session */
 #define ROUNDS_MAX 20 /* over the list of threads, until it is stable */
 
 struct stalled_thread {
@@ -307,12 +308,15 @@ bool watch_stall_has_ended(const struct watch_stall *h, int *status)
 static bool wait_for(pid_t tid, int *status, int looks)
 {
 	struct pollfd stopped = { .fd = stop_fd, .events = POLLIN };
+	uint64_t times;
 
 	for (;;) {
 		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
 		if (got || !looks--)
 			return got == tid;
-		poll(&stopped, 1, 1);
+		/* What was written before would make each look one of no time. */
+		if (poll(&stopped, 1, 1) > 0)
+			(void)!read(stop_fd, &times, sizeof(times));
 	}
 }
 
@@ -369,7 +373,7 @@ void watch_stall_leave(struct watch_stall *h)
 			break;
 		watch_stall_look(h);
 		watch_stall_go(h);
-		detach_all(h, LOOKS_MAX);
+		detach_all(h, round < ROUNDS_SLOW ? LOOKS_MAX : 0);
 		watch_stall_look(h);
 	}
 	sigaction(SIGCHLD, &h->before, NULL);
