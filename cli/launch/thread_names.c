@@ -8,26 +8,17 @@
 #include "cli/launch/thread_names.h"
 
 #include "base/clock.h"
-#include "report/safe/clean.h"
+#include "report/safe/task_name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define GOOD_FOR_NS 500000000u
 
 static void name_read(struct known_name *slot, pid_t pid, pid_t tid)
 {
-	char path[64];
-	char name[sizeof(slot->name)] = "";
+	char name[sizeof(slot->name)];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	FILE *f = fopen(path, "re");
-	if (f) {
-		if (fgets(name, sizeof(name), f))
-			name[strcspn(name, "\n")] = 0;
-		clean_text(name);
-		fclose(f);
-	}
+	task_name(pid, tid, name, sizeof(name));
 	/* A thread that has just ended keeps its last name. */
 	if (name[0] || slot->tid != tid)
 		memcpy(slot->name, name, sizeof(name));

@@ -7,11 +7,14 @@
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/targets_find.h"
+#include "report/safe/clean.h"
 
 #include <errno.h>
 #include <search.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define LOOK_NS 50000000u

@@ -8,6 +8,7 @@
 #include "cli/launch/program.h"
 #include "cli/message.h"
 #include "cli/observe/observe_settings.h"
+#include "report/safe/task_name.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -55,19 +56,6 @@ static bool wish_fits(const struct wish *wish, pid_t tid, const char *name)
 	return strlen(name) == (size_t)wish->len && !strncmp(name, wish->text, (size_t)wish->len);
 }
 
-static void read_name(pid_t pid, pid_t tid, char *name, size_t n)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	FILE *f = fopen(path, "re");
-	if (!f || !fgets(name, (int)n, f))
-		name[0] = 0;
-	if (f)
-		fclose(f);
-	name[strcspn(name, "\n")] = 0;
-}
-
 static void add_name(char *names, const char *name)
 {
 	const size_t used = strlen(names);
@@ -86,11 +74,8 @@ static bool wish_is_met(const struct wish *wish, pid_t pid, char *names)
 	for (size_t i = 0; i < count; i++) {
 		char name[NAME_MAX + 2];
 
-		read_name(pid, tids[i], name, sizeof(name));
+		task_name(pid, tids[i], name, sizeof(name));
 		is_met |= wish_fits(wish, tids[i], name);
-		for (char *c = name; *c; c++)
-			if (!isprint((unsigned char)*c))
-				*c = '?';
 		add_name(names, name);
 	}
 	return is_met;

@@ -9,8 +9,8 @@
 #include "report/dwarf/threads.h"
 
 #include "report/dwarf/symbols_priv.h"
-#include "report/safe/clean.h"
 #include "report/safe/isolate.h"
+#include "report/safe/task_name.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -111,21 +111,6 @@ EXPORTED ps_err_e ps_pglobal_lookup(struct ps_prochandle *p, const char *object,
 	return PS_OK;
 }
 
-static void thread_name(pid_t pid, pid_t tid, char *buf, size_t n)
-{
-	char path[64];
-
-	buf[0] = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return;
-	if (fgets(buf, (int)n, f))
-		buf[strcspn(buf, "\n")] = 0;
-	clean_text(buf);
-	fclose(f);
-}
-
 struct choice {
 	pid_t pid;
 	const char *wanted; /* NULL: any */
@@ -150,7 +135,7 @@ static void choose_visit(struct choice *c, pid_t tid)
 {
 	char name[32];
 
-	thread_name(c->pid, tid, name, sizeof(name));
+	task_name(c->pid, tid, name, sizeof(name));
 	c->all++;
 	list_add(c->others, sizeof(c->others), name, tid);
 	if (c->wanted && (long)tid != strtol(c->wanted, NULL, 10) && strcmp(c->wanted, name) != 0)
