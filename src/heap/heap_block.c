@@ -323,8 +323,9 @@ static AFTER_FORK bool is_second_end;
 
 static AFTER_FORK bool are_parents_left; /* not inspected */
 
-static void inspect_at_end(struct heap_slot *slot)
+static void inspect_at_end(struct heap_slot *slot, void *arg)
 {
+	(void)arg;
 	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE)
 		return;
 	if (are_parents_left && slot->owner != heap_pid)
@@ -352,7 +353,7 @@ static void inspect_all(void)
 		counter_add(&heap_region->counters[HEAP_LOST_COPIES], 1u);
 	atomic_set_if_other(&are_parents_left, !is_affordable);
 	if (is_affordable || has_own)
-		heap_pool_each(inspect_at_end);
+		heap_pool_each(inspect_at_end, NULL);
 }
 
 void heap_block_forked(void)

@@ -381,15 +381,20 @@ uint64_t heap_budget_begin_long(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void heap_budget_spend_start(uint64_t begun)
+static uint64_t spend_long(uint64_t begun)
 {
 	uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun;
 
-	budget.start_ns = smaller(budget.start_ns + took, budget.allowance_ns);
 	add(&accounts->spent_ns[HEAP_FOR_CONTEXTS], took);
+	return took;
+}
+
+void heap_budget_spend_start(uint64_t begun)
+{
+	budget.start_ns = smaller(budget.start_ns + spend_long(begun), budget.allowance_ns);
 }
 
 void heap_budget_spend_long(uint64_t begun)
 {
-	add(&accounts->spent_ns[HEAP_FOR_CONTEXTS], clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+	spend_long(begun);
 }

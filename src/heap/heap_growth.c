@@ -135,8 +135,9 @@ static void add_block(struct heap_growth_row *row, const struct heap_slot *slot)
 }
 
 /* A copy that a child has of a block of its parent is not its own. */
-static void tell_block(struct heap_slot *slot)
+static void tell_block(struct heap_slot *slot, void *arg)
 {
+	(void)arg;
 	if (atomic_get(&slot->state) != HEAP_SLOT_LIVE || slot->owner != heap_pid)
 		return;
 	const uint32_t known = row_of_stack[slot->allocated.stack % STACKS_MOST];
@@ -157,7 +158,7 @@ void heap_growth_tell(void)
 {
 	now_ns = clock_now_ns();
 	memset(row_of_stack, 0, sizeof(row_of_stack));
-	heap_pool_each(tell_block);
+	heap_pool_each(tell_block, NULL);
 	for (uint32_t i = 0; i < STACKS_MOST; i++)
 		finish_row(row_of_stack[i]);
 }

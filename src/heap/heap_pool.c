@@ -279,10 +279,10 @@ struct heap_slot *heap_pool_at(uint32_t size_class, uint32_t number)
 	return slot_at(&classes[size_class], number);
 }
 
-void heap_pool_each(void (*call)(struct heap_slot *slot))
+void heap_pool_each(void (*call)(struct heap_slot *slot, void *arg), void *arg)
 {
 	for (uint32_t i = 0; i < class_count; i++)
 		for (uint32_t k = 0; k < atomic_get(&classes[i].used); k++)
 			if (atomic_get(&classes[i].slots[k].state) != HEAP_SLOT_NEW)
-				call(&classes[i].slots[k]);
+				call(&classes[i].slots[k], arg);
 }

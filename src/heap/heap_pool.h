@@ -85,6 +85,6 @@ uint32_t heap_pool_used(uint32_t size_class);
 struct heap_slot *heap_pool_at(uint32_t size_class, uint32_t number);
 
 /* Calls for each slot that has or had a block. */
-void heap_pool_each(void (*call)(struct heap_slot *slot));
+void heap_pool_each(void (*call)(struct heap_slot *slot, void *arg), void *arg);
 
 #endif

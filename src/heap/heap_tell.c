@@ -179,18 +179,26 @@ static void set_message(struct heap_record *r, const char *text)
 	memcpy(r->message, text, n);
 }
 
+struct in_use {
+	uint32_t stack;
+	uint32_t count;
+};
+
+static void count_if_in_use(struct heap_slot *slot, void *arg)
+{
+	struct in_use *in_use = arg;
+
+	in_use->count += atomic_get(&slot->state) == HEAP_SLOT_LIVE &&
+			 slot->allocated.stack == in_use->stack;
+}
+
 static uint32_t count_in_use(uint32_t stack)
 {
-	uint32_t count = 0;
+	struct in_use in_use = { .stack = stack };
 
-	for (uint32_t class = 0; stack && class < HEAP_CLASSES_MOST; class ++)
-		for (uint32_t i = 0; i < heap_pool_used(class); i++) {
-			const struct heap_slot *slot = heap_pool_at(class, i);
-
-			count += atomic_get(&slot->state) == HEAP_SLOT_LIVE &&
-				 slot->allocated.stack == stack;
-		}
-	return count;
+	if (stack)
+		heap_pool_each(count_if_in_use, &in_use);
+	return in_use.count;
 }
 
 static void fill(struct heap_record *r, const struct heap_error *e)
@@ -212,9 +220,9 @@ static void fill(struct heap_record *r, const struct heap_error *e)
 		r->in_use = count_in_use(e->slot->allocated.stack);
 		heap_tell_moment(&r->alloc, &e->slot->allocated);
 		heap_tell_moment(&r->freed, &e->slot->freed);
+		if (atomic_get(&e->slot->state) != HEAP_SLOT_FREED)
+			set_near(r);
 	}
-	if (e->slot && atomic_get(&e->slot->state) != HEAP_SLOT_FREED)
-		set_near(r);
 	if (e->context)
 		set_code(r, pc_of(e), e->context);
 	if (e->message)
