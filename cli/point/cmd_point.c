@@ -196,7 +196,7 @@ static void note_collector(const struct point_store *store)
 			strcmp(store->folder, POINT_STORE_FOLDER) ? store->folder : "");
 }
 
-/* An array, or NULL where there are none. */
+/* An array; NULL: no name is given. */
 static json_t *names_of(const struct opt_list *list)
 {
 	json_t *names = list->count ? json_array() : NULL;
