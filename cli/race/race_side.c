@@ -6,6 +6,7 @@
 #include "cli/launch/preloadable.h"
 #include "cli/launch/program.h"
 #include "cli/message.h"
+#include "outside/outside.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +18,8 @@
 
 bool race_side_may_be_outside(const struct race_cli_settings *set)
 {
-	return !geteuid() && !set->inside && !set->sweep && !set->replay && !set->heap;
+	return outside_is_built() && !geteuid() && !set->inside && !set->sweep && !set->replay &&
+	       !set->heap;
 }
 
 /* NULL: it can, as far as the file states. */

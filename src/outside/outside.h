@@ -55,6 +55,8 @@ struct outside_sums {
 	bool is_by_sites; /* no debug register works: a second access is seen at a probe alone */
 };
 
+/* Whether this processor's accesses are decoded: false, and outside_open() refuses each process. */
+bool outside_is_built(void);
 /*
  * 0, or -errno and *why is a reason. Nothing is searched before outside_start(). *out is to be
  * given to outside_close().
