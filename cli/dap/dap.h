@@ -30,6 +30,7 @@
 #define DAP_WHY 600 /* bytes of a sentence */
 #define DAP_HISTORY 20
 #define DAP_CHILDREN 8
+#define DAP_HAS_ENDED "the process has ended: attach or launch in another session"
 
 enum dap_kind {
 	DAP_LINE,

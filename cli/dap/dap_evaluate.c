@@ -161,6 +161,8 @@ static bool run_words(struct dap *d, const json_t *request, const char *expressi
 		dap_send_refusal(&d->out, request, "a quote is open: close it");
 	} else if (count <= 0) {
 		is_known = false;
+	} else if (is_command(words[0]) && d->is_terminated) {
+		dap_send_refusal(&d->out, request, DAP_HAS_ENDED);
 	} else if (is_command(words[0])) {
 		run_command(d, request, words, count);
 	} else if (count > 1) {
@@ -250,6 +252,10 @@ void dap_evaluate(struct dap *d, const json_t *request)
 	}
 	if ((!context || !strcmp(context, "repl")) && run_words(d, request, expression))
 		return;
+	if (d->is_terminated) {
+		dap_send_refusal(&d->out, request, DAP_HAS_ENDED);
+		return;
+	}
 	if (!value_now(d, expression, &place, text, sizeof(text), why, sizeof(why))) {
 		dap_send_refusal(&d->out, request, why);
 		return;

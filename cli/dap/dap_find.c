@@ -113,11 +113,22 @@ static bool make_code_condition(struct dap *d, struct dap_point *p)
 	return true;
 }
 
+static bool can_be_found(struct dap *d, struct dap_point *p)
+{
+	if (d->is_terminated)
+		dap_point_refuse(p, DAP_HAS_ENDED);
+	else if (p->kind == DAP_LINE && p->line <= 0)
+		dap_point_refuse(p, "a breakpoint needs line, the number of a line");
+	else
+		return true;
+	return false;
+}
+
 bool dap_find_code(struct dap *d, struct dap_point *p, struct code_lines *lines)
 {
 	char why[DAP_WHY] = "out of memory";
 
-	if (!dap_point_limits(p))
+	if (!dap_point_limits(p) || !can_be_found(d, p))
 		return false;
 	if (p->log[0] && hit_template_parse(p->log, &p->template, why, sizeof(why))) {
 		dap_point_refuse(p, "invalid logMessage '%.100s': %s", p->log, why);
@@ -159,7 +170,7 @@ bool dap_find_data(struct dap *d, struct dap_point *p)
 	struct condition_names names = { .symbols = d->symbols };
 	char why[DAP_WHY];
 
-	if (!dap_point_limits(p))
+	if (!dap_point_limits(p) || !can_be_found(d, p))
 		return false;
 	if (dap_find_expr(d, p->name, p->access, &p->expr, why, sizeof(why))) {
 		dap_point_refuse(p, "%s", why);

@@ -105,9 +105,23 @@ static int parse_message(struct dap_frames *f, const char *text, size_t n, json_
 	return 1;
 }
 
+/* Some clients write an empty line behind a message. */
+static void drop_empty_lines(struct dap_frames *f)
+{
+	size_t n = 0;
+
+	while (n < f->count && (f->bytes[n] == '\r' || f->bytes[n] == '\n'))
+		n++;
+	f->count -= n;
+	if (n)
+		memmove(f->bytes, f->bytes + n, f->count);
+}
+
 int dap_frames_next(struct dap_frames *f, json_t **out)
 {
 	size_t length = 0;
+
+	drop_empty_lines(f);
 	size_t looked = f->count < DAP_HEADER_MAX ? f->count : DAP_HEADER_MAX;
 	const char *end = f->count ? memmem(f->bytes, looked, "\r\n\r\n", 4) : NULL;
 

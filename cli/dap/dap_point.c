@@ -39,11 +39,15 @@ static const char *name_of(enum dap_kind kind, const json_t *row)
 				      "";
 }
 
+/* From 1; 0: the row has none. */
 static int line_of(const struct dap *d, const json_t *row)
 {
-	json_int_t line = json_integer_value(json_object_get(row, "line"));
+	const json_t *number = json_object_get(row, "line");
+	json_int_t line = json_integer_value(number);
 
-	return line < 0 || line > 10000000 ? 0 : (int)line + (d->counts_lines_from_0 ? 1 : 0);
+	if (!json_is_integer(number) || line < 0 || line > 10000000)
+		return 0;
+	return (int)line + (d->counts_lines_from_0 ? 1 : 0);
 }
 
 static bool is_of(const struct dap_point *p, enum dap_kind kind, const char *path)
@@ -177,11 +181,11 @@ json_t *dap_point_json(const struct dap *d, const struct dap_point *p)
 		json_object_set_new(j, "message", json_string(p->why));
 	if (!p->is_verified)
 		json_object_set_new(j, "reason", json_string("failed"));
-	if (p->kind == DAP_LINE) {
+	if (p->kind == DAP_LINE && p->line > 0)
 		json_object_set_new(j, "line",
 				    json_integer((p->real_line ? p->real_line : p->line) - shift));
+	if (p->kind == DAP_LINE)
 		json_object_set_new(j, "source", json_pack("{s:s}", "path", p->path));
-	}
 	return j;
 }
 

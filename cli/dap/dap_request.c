@@ -31,6 +31,7 @@ enum needs {
 	NEEDS_NOTHING,
 	NEEDS_TOKEN, /* has it, if one is needed */
 	NEEDS_PROCESS,
+	NEEDS_RUNNING, /* the process has not ended */
 };
 
 struct row {
@@ -60,8 +61,14 @@ static void on_initialize(struct dap *d, const json_t *request)
 		"supportTerminateDebuggee",
 	};
 	const json_t *lines = json_object_get(arguments_of(request), "linesStartAt1");
-	json_t *body = json_object();
+	const char *form = json_string_value(json_object_get(arguments_of(request), "pathFormat"));
 
+	if (form && strcmp(form, "path") != 0) {
+		dap_send_refusal(&d->out, request,
+				 "trapline dap knows files by their path: set pathFormat to path");
+		return;
+	}
+	json_t *body = json_object();
 	d->is_initialized = true;
 	d->counts_lines_from_0 = json_is_false(lines);
 	for (size_t i = 0; i < sizeof(supported) / sizeof(supported[0]); i++)
@@ -347,8 +354,10 @@ static void on_disconnect(struct dap *d, const json_t *request)
 {
 	const json_t *ends = json_object_get(arguments_of(request), "terminateDebuggee");
 
+	if (d->target && !d->is_launched && json_is_true(ends))
+		dap_note(d, "process %d was not started by this session, and continues", d->pid);
 	if (d->target || d->is_launched)
-		dap_target_leave(d, ends ? json_is_true(ends) : d->is_launched);
+		dap_target_leave(d, json_is_boolean(ends) ? json_is_true(ends) : d->is_launched);
 	dap_send_response(&d->out, request, NULL);
 	d->ended = "the client has disconnected";
 }
@@ -363,7 +372,7 @@ static const struct row rows[] = {
 	{ "configurationDone", NEEDS_PROCESS, on_configuration_done, NULL },
 	{ "setBreakpoints", NEEDS_PROCESS, on_set_breakpoints, NULL },
 	{ "setFunctionBreakpoints", NEEDS_PROCESS, on_set_function_breakpoints, NULL },
-	{ "dataBreakpointInfo", NEEDS_PROCESS, on_data_breakpoint_info, NULL },
+	{ "dataBreakpointInfo", NEEDS_RUNNING, on_data_breakpoint_info, NULL },
 	{ "setDataBreakpoints", NEEDS_PROCESS, on_set_data_breakpoints, NULL },
 	{ "threads", NEEDS_PROCESS, on_threads, NULL },
 	{ "evaluate", NEEDS_PROCESS, dap_evaluate, NULL },
@@ -377,8 +386,8 @@ static const struct row rows[] = {
 	{ "reverseContinue", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no step" },
 	{ "goto", NEEDS_TOKEN, NULL, NEVER_STOPS "its threads go where they go" },
 	{ "stackTrace", NEEDS_TOKEN, NULL, NEVER_STOPS "there is no stack to show" },
-	{ "scopes", NEEDS_PROCESS, dap_scopes, NULL },
-	{ "variables", NEEDS_PROCESS, dap_variables, NULL },
+	{ "scopes", NEEDS_RUNNING, dap_scopes, NULL },
+	{ "variables", NEEDS_RUNNING, dap_variables, NULL },
 	{ "setVariable", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },
 	{ "setExpression", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },
 	{ "writeMemory", NEEDS_TOKEN, NULL, "trapline dap does not change memory" },
@@ -409,14 +418,17 @@ void dap_request(struct dap *d, const json_t *message)
 	}
 	if (row && row->needs >= NEEDS_TOKEN && !d->is_trusted) {
 		dap_send_refusal(&d->out, message, "attach or launch with the token comes first");
-	} else if (row && row->needs == NEEDS_PROCESS && !d->target) {
+	} else if (row && row->needs >= NEEDS_PROCESS && !d->target) {
 		dap_send_refusal(&d->out, message, "attach or launch comes first");
+	} else if (row && row->needs == NEEDS_RUNNING && d->is_terminated) {
+		dap_send_refusal(&d->out, message, DAP_HAS_ENDED);
 	} else if (row && row->handle) {
 		row->handle(d, message);
 	} else if (row) {
 		dap_send_refusal(&d->out, message, row->refusal);
 	} else {
 		snprintf(why, sizeof(why), "trapline dap has no request '%.100s'", command);
-		dap_send_refusal(&d->out, message, why);
+		/* Its user did not ask for it. */
+		dap_send_refusal_quiet(&d->out, message, why);
 	}
 }

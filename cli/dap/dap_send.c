@@ -85,15 +85,25 @@ void dap_send_response(struct dap_send *s, const json_t *request, json_t *body)
 	send_message(s, j);
 }
 
-void dap_send_refusal(struct dap_send *s, const json_t *request, const char *why)
+static void send_refusal(struct dap_send *s, const json_t *request, const char *why, bool is_shown)
 {
 	json_t *j = response_begin(request, false);
 
 	json_object_set_new(j, "message", json_string(why));
 	json_object_set_new(j, "body",
 			    json_pack("{s:{s:i, s:s, s:b}}", "error", "id", 1, "format", why,
-				      "showUser", 1));
+				      "showUser", is_shown));
 	send_message(s, j);
+}
+
+void dap_send_refusal(struct dap_send *s, const json_t *request, const char *why)
+{
+	send_refusal(s, request, why, true);
+}
+
+void dap_send_refusal_quiet(struct dap_send *s, const json_t *request, const char *why)
+{
+	send_refusal(s, request, why, false);
 }
 
 bool dap_send_has_room(const struct dap_send *s)

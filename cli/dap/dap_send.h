@@ -31,6 +31,8 @@ struct dap_send {
 void dap_send_event(struct dap_send *s, const char *event, json_t *body);
 void dap_send_response(struct dap_send *s, const json_t *request, json_t *body);
 void dap_send_refusal(struct dap_send *s, const json_t *request, const char *why);
+/* For the client, which need not show it to its user. */
+void dap_send_refusal_quiet(struct dap_send *s, const json_t *request, const char *why);
 
 /* Is there room for lines of output? */
 bool dap_send_has_room(const struct dap_send *s);

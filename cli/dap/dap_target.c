@@ -128,7 +128,7 @@ static bool words_of(const json_t *arguments, char **words)
 	const char *program = json_string_value(json_object_get(arguments, "program"));
 	size_t n = 0;
 
-	if (!program || !*program || (args && !json_is_array(args)) ||
+	if (!program || !*program || (args && !json_is_array(args) && !json_is_null(args)) ||
 	    json_array_size(args) > WORDS_MAX - 2)
 		return false;
 	words[n++] = (char *)(uintptr_t)program;
@@ -142,19 +142,60 @@ static bool words_of(const json_t *arguments, char **words)
 	return true;
 }
 
-/* What the child inherits: set before it starts. */
-static void set_environment(const json_t *environment)
+/* One variable; a number is written as a text. False: it is another thing. */
+static bool set_variable(const char *name, const json_t *value)
 {
+	char *text = json_is_number(value) || json_is_boolean(value) ?
+			     json_dumps(value, JSON_ENCODE_ANY) :
+			     NULL;
+	const char *is = text ? text : json_string_value(value);
+	bool is_set = is ? !setenv(name, is, 1) : json_is_null(value) && !unsetenv(name);
+
+	free(text);
+	return is_set;
+}
+
+/* A list of NAME=VALUE, as other adapters have it. NULL, or what is wrong. */
+static const char *set_rows(const json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)rows, i, row)
+	{
+		const char *text = json_string_value(row);
+		const char *value = text ? strchr(text, '=') : NULL;
+		char *name = value ? strndup(text, (size_t)(value - text)) : NULL;
+		bool is_set = name && !setenv(name, value + 1, 1);
+
+		free(name);
+		if (!is_set)
+			return text ? text : "a row";
+	}
+	return NULL;
+}
+
+/* What the child inherits: set before it starts. */
+static bool set_environment(const json_t *environment, char *why, size_t n)
+{
+	const char *wrong = json_is_array(environment) ? set_rows(environment) : NULL;
 	const char *name;
 	json_t *value;
 
+	if (environment && !json_is_array(environment) && !json_is_object(environment) &&
+	    !json_is_null(environment))
+		wrong = "its type";
 	json_object_foreach((json_t *)(uintptr_t)environment, name, value)
 	{
-		if (json_is_string(value))
-			setenv(name, json_string_value(value), 1);
-		else if (json_is_null(value))
-			unsetenv(name);
+		if (!wrong && !set_variable(name, value))
+			wrong = name;
 	}
+	if (wrong)
+		snprintf(why, n,
+			 "%.200s in env is wrong: give an object of names and texts, or a list of "
+			 "NAME=VALUE",
+			 wrong);
+	return !wrong;
 }
 
 static bool start_program(struct dap *d, const json_t *arguments, char **words, char *why, size_t n)
@@ -168,8 +209,9 @@ static bool start_program(struct dap *d, const json_t *arguments, char **words, 
 		close(here);
 		return false;
 	}
-	set_environment(json_object_get(arguments, "env"));
-	struct dap_child *c = dap_child_begin(d, why, n);
+	struct dap_child *c = set_environment(json_object_get(arguments, "env"), why, n) ?
+				      dap_child_begin(d, why, n) :
+				      NULL;
 	int status = CLI_NO;
 	if (c) {
 		cli_set_listener(keep_last, said);

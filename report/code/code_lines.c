@@ -11,6 +11,7 @@
 #include "report/dwarf/dies.h"
 #include "report/path.h"
 #include "report/safe/clean.h"
+#include "report/safe/target_file.h"
 
 #include <dwarf.h>
 #include <errno.h>
@@ -50,6 +51,8 @@ struct code_lines {
 	 */
 	const char *last_file;
 	size_t last_shared;
+	/* Another file of that name, which is not meant; empty: none was met. */
+	char other[PATH_BYTES];
 };
 
 /* The innermost function or inlined copy at a location. */
@@ -84,6 +87,12 @@ static size_t file_fits(struct code_lines *l, Dwarf_Die *cu, const char *file)
 			 NULL;
 	snprintf(path, sizeof(path), "%s%s%s", folder ? folder : "", folder ? "/" : "", file);
 	path_normalize(path);
+	if (!strcmp(path, l->other))
+		return 0;
+	if (target_file_differs(path, l->file)) {
+		snprintf(l->other, sizeof(l->other), "%s", path);
+		return 0;
+	}
 	return path_shared_end(path, l->file);
 }
 
@@ -262,6 +271,11 @@ int code_lines_find(struct code_lines *l, int line, struct code_sites *out, char
 	}
 	if (l->count)
 		snprintf(why, n, "%s has no code at line %d or behind it", l->file, line);
+	else if (l->other[0])
+		snprintf(why, n,
+			 "%.200s is not a source of the program, which was built from another file "
+			 "of that name: %.200s",
+			 l->file, l->other);
 	else
 		snprintf(why, n,
 			 "no source file is named '%s' in the debug information (DWARF) of the "

@@ -229,3 +229,38 @@ int target_file_libc_open(const char *path, int flags, ...)
 	va_end(args);
 	return open_for(__builtin_return_address(0), path, flags, mode);
 }
+
+static bool has_other_bytes(int a, int b)
+{
+	char x[8192];
+	char y[8192];
+
+	for (off_t at = 0;; at += (off_t)sizeof(x)) {
+		ssize_t n = pread(a, x, sizeof(x), at);
+		ssize_t m = pread(b, y, sizeof(y), at);
+		if (n < 0 || m < 0)
+			return false;
+		if (n != m || memcmp(x, y, (size_t)n) != 0)
+			return true;
+		if (n < (ssize_t)sizeof(x))
+			return false;
+	}
+}
+
+bool target_file_differs(const char *a, const char *b)
+{
+	int x = target_file_open(a);
+	int y = target_file_open(b);
+	struct stat of_x;
+	struct stat of_y;
+	bool differs = false;
+
+	if (x >= 0 && y >= 0 && !fstat(x, &of_x) && !fstat(y, &of_y) &&
+	    (of_x.st_dev != of_y.st_dev || of_x.st_ino != of_y.st_ino))
+		differs = of_x.st_size != of_y.st_size || has_other_bytes(x, y);
+	if (x >= 0)
+		close(x);
+	if (y >= 0)
+		close(y);
+	return differs;
+}

@@ -32,6 +32,12 @@ bool target_file_is_foreign(pid_t pid);
 /* A name as process root has it, to be opened here; root 0: as this process has it. */
 void target_file_name(pid_t root, const char *name, char *path, size_t n);
 
+/*
+ * Are they two files with different contents? False also where one of them cannot be read here: it
+ * may have been on another machine, or have been moved.
+ */
+bool target_file_differs(const char *a, const char *b);
+
 /* A copy of its text; NULL: as above, or more than max bytes. It is closed by fclose(). */
 FILE *target_file_text(const char *path, size_t max);
 
