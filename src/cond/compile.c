@@ -3,8 +3,8 @@
  * compile.c - a walk over the tree. Each function writes what leaves one number on the stack, and
  * returns its kind. The first error wins; after it nothing that is written matters.
  *
- * Floating-point numbers are compared, and nothing else: a comparison is one of whole numbers in
- * the same order (order.h), which the kernel can do as well.
+ * A comparison of floating-point numbers is one of whole numbers in the same order (order.h), and
+ * arithmetic is done by their bits (soft.h). So the kernel can do both as well.
  */
 #include "cond/compile.h"
 
@@ -37,15 +37,15 @@ compile_fail(struct compiler *c, int err, const struct tree_node *n, const char 
 	va_end(args);
 }
 
-/* What only whole numbers have: sums, bits, addresses. */
+/* What only whole numbers have: bits, remainders, addresses. */
 static bool compile_whole(struct compiler *c, const struct tree_node *n)
 {
 	enum number_kind kind = compile(c, n);
 
 	if (number_is_float(kind))
 		compile_fail(c, -EINVAL, n,
-			     "a condition cannot compute with a floating-point number: compare it "
-			     "by == != < <= > >=");
+			     "a whole number is needed here, and this is a floating-point number; "
+			     "(s64) before it cuts it");
 	return kind == NUMBER_SIGNED;
 }
 
@@ -220,21 +220,30 @@ static enum cond_op mirrored(enum cond_op op)
 	}
 }
 
-/* The left side is written. */
-static bool compare_with(struct compiler *c, const struct tree_node *n, enum cond_op op,
-			 enum number_kind left, const struct tree_node *right)
+/* As in C, a whole number gets the type of the floating-point number on the other side. */
+static void convert_whole(struct compiler *c, enum number_kind *left, enum number_kind *right)
 {
-	const bool is_float = number_is_float(left);
+	if (number_is_float(*left) == number_is_float(*right))
+		return;
+	if (number_is_float(*left)) {
+		steps_convert(&c->steps, *right, *left, 0);
+		*right = *left;
+	} else {
+		steps_convert(&c->steps, *left, *right, 1);
+		*left = *right;
+	}
+}
 
-	if (is_float)
-		steps_order(&c->steps, op, left, false);
+/* The left side is written. */
+static bool compare_with(struct compiler *c, enum cond_op op, enum number_kind left,
+			 const struct tree_node *right)
+{
 	enum number_kind kind = compile(c, right);
-	if (number_is_float(kind) != is_float)
-		compile_fail(c, -EINVAL, n,
-			     "a condition compares a floating-point number with another one, or "
-			     "with a constant");
-	if (!is_float)
+
+	convert_whole(c, &left, &kind);
+	if (!number_is_float(left))
 		return steps_binary(&c->steps, op, left == NUMBER_SIGNED, kind == NUMBER_SIGNED);
+	steps_order(&c->steps, op, left, false);
 	steps_order(&c->steps, op, kind, true);
 	return steps_binary(&c->steps, op, false, false);
 }
@@ -253,17 +262,55 @@ static bool compile_comparison(struct compiler *c, const struct tree_node *n)
 	}
 	enum number_kind kind = compile(c, left);
 	const bool has_constant = is_constant(right, &with);
+	if (has_constant && !with.is_float && kind == NUMBER_FLOAT)
+		with.value = (double)(float)with.value;
 	if (has_constant && number_is_float(kind))
 		return steps_compare_constant(&c->steps, op, kind, with.value);
 	if (has_constant && with.is_float)
 		return steps_compare_whole(&c->steps, op, kind == NUMBER_SIGNED, with.value);
-	return compare_with(c, n, op, kind, right);
+	return compare_with(c, op, kind, right);
 }
 
-static bool compile_binary(struct compiler *c, const struct tree_node *n)
+/* + - * / */
+static enum number_kind compile_arithmetic(struct compiler *c, const struct tree_node *n)
+{
+	struct steps *s = &c->steps;
+	enum number_kind left = compile(c, n->left);
+	enum number_kind right = compile(c, n->right);
+
+	convert_whole(c, &left, &right);
+	if (!number_is_float(left))
+		return steps_binary(s, (enum cond_op)n->op, left == NUMBER_SIGNED,
+				    right == NUMBER_SIGNED);
+	if (left != right) {
+		steps_convert(s, left, NUMBER_DOUBLE, 1);
+		steps_convert(s, right, NUMBER_DOUBLE, 0);
+		left = NUMBER_DOUBLE;
+	}
+	return steps_arithmetic(s, (enum cond_op)n->op, left);
+}
+
+static enum number_kind compile_cast(struct compiler *c, const struct tree_node *n)
+{
+	enum number_kind from = compile(c, n->left);
+	const bool is_unsigned = n->size == 8 && !n->is_signed;
+
+	if (n->is_float) {
+		enum number_kind to = n->size == 4 ? NUMBER_FLOAT : NUMBER_DOUBLE;
+		steps_convert(&c->steps, from, to, 0);
+		return to;
+	}
+	if (number_is_float(from))
+		steps_convert(&c->steps, from, is_unsigned ? NUMBER_UNSIGNED : NUMBER_SIGNED, 0);
+	return (enum number_kind)steps_narrow(&c->steps, n->size, n->is_signed);
+}
+
+static enum number_kind compile_binary(struct compiler *c, const struct tree_node *n)
 {
 	if (n->op >= COND_EQ && n->op <= COND_GE)
 		return compile_comparison(c, n);
+	if (n->op <= COND_DIV)
+		return compile_arithmetic(c, n);
 	bool left = compile_whole(c, n->left);
 
 	return steps_binary(&c->steps, (enum cond_op)n->op, left, compile_whole(c, n->right));
@@ -290,7 +337,9 @@ static enum number_kind compile_choice(struct compiler *c, const struct tree_nod
 	enum number_kind other = compile(c, n->other);
 	steps_land(&c->steps, end);
 	if ((number_is_float(kind) || number_is_float(other)) && kind != other)
-		compile_fail(c, -EINVAL, n, "both sides of ':' must have one type");
+		compile_fail(
+			c, -EINVAL, n,
+			"both sides of ':' must have one type; (f64) before a number converts it");
 	return number_is_float(kind) ? kind : kind & other;
 }
 
@@ -306,6 +355,16 @@ static enum number_kind compile_name(struct compiler *c, const struct tree_node 
 
 static enum number_kind compile_number(struct compiler *c, const struct tree_node *n)
 {
+	if (n->is_float && n->size == 4) {
+		double value;
+		uint32_t bits;
+
+		memcpy(&value, &n->number, sizeof(value));
+		const float single = (float)value;
+		memcpy(&bits, &single, sizeof(bits));
+		steps_number(&c->steps, bits);
+		return NUMBER_FLOAT;
+	}
 	steps_number(&c->steps, n->number);
 	if (n->is_float)
 		return NUMBER_DOUBLE;
@@ -332,8 +391,7 @@ static enum number_kind compile_node(struct compiler *c, const struct tree_node 
 	case TREE_REG:
 		return steps_register(s, (uint32_t)n->number);
 	case TREE_NARROW:
-		compile_whole(c, n->left);
-		return steps_narrow(s, n->size, n->is_signed);
+		return compile_cast(c, n);
 	case TREE_LOAD:
 		return compile_load(c, n);
 	case TREE_SYMBOL:

@@ -12,7 +12,9 @@
 #include <linux/bpf.h>
 #include <string.h>
 
+#include "cond/emit_float.h"
 #include "cond/order.h"
+#include "cond/soft.h"
 
 struct emitter {
 	struct ebpf *p;
@@ -202,6 +204,105 @@ static void emit_binary(struct emitter *e, const struct cond_step *step)
 	store_slot(e, step->height - 2u, R1);
 }
 
+static void emit_arithmetic(struct emitter *e, const struct cond_step *step)
+{
+	static const uint8_t function[COND_OP_COUNT] = { [COND_FADD] = FLOAT_ADD,
+							 [COND_FSUB] = FLOAT_ADD,
+							 [COND_FMUL] = FLOAT_MULTIPLY,
+							 [COND_FDIV] = FLOAT_DIVIDE };
+
+	load_slot(e, R1, step->height - 2u);
+	load_slot(e, R2, step->height - 1u);
+	if (step->op == COND_FSUB) {
+		ebpf_load_imm64(e->p, R3, ORDER_SIGN);
+		ebpf_alu(e->p, BPF_XOR, R2, R3);
+	}
+	float_call(e->p, (enum float_function)function[step->op]);
+	launder(e, R0);
+	store_slot(e, step->height - 2u, R0);
+}
+
+/* As soft_for_float(), of R1. */
+static void emit_for_float(struct emitter *e)
+{
+	ebpf_mov(e->p, R4, R1);
+	ebpf_alu_imm(e->p, BPF_RSH, R4, 53);
+	uint32_t is_small = ebpf_jump_imm(e->p, BPF_JEQ, R4, 0);
+	uint32_t is_exact = ebpf_jump_imm(e->p, BPF_JSET, R1, 0x7ff);
+	uint32_t end = ebpf_jump_imm(e->p, BPF_JA, 0, 0);
+
+	ebpf_land(e->p, is_exact);
+	ebpf_alu_imm(e->p, BPF_AND, R1, ~0x7ff);
+	ebpf_alu_imm(e->p, BPF_OR, R1, 0x800);
+	ebpf_land(e->p, is_small);
+	ebpf_land(e->p, end);
+	launder(e, R1);
+}
+
+/* R1 -> R0 */
+static void emit_to_float(struct emitter *e, const struct cond_step *step)
+{
+	ebpf_mov_imm(e->p, R2, 0);
+	if (step->is_signed) {
+		ebpf_mov(e->p, R2, R1);
+		ebpf_alu_imm(e->p, BPF_RSH, R2, 63);
+		ebpf_alu_imm(e->p, BPF_LSH, R2, 63);
+		uint32_t is_plus = ebpf_jump_imm(e->p, BPF_JSGE, R1, 0);
+		ebpf_alu_imm(e->p, BPF_NEG, R1, 0);
+		ebpf_land(e->p, is_plus);
+	}
+	launder(e, R1);
+	launder(e, R2);
+	if (step->size == 4)
+		emit_for_float(e);
+	ebpf_mov_imm(e->p, R3, SOFT_WHOLE);
+	launder(e, R3);
+	float_call(e->p, FLOAT_FROM);
+	if (step->size == 4) {
+		ebpf_mov(e->p, R1, R0);
+		float_call(e->p, FLOAT_ROUND);
+	}
+}
+
+/* R1 -> R0; a fault if the type does not have it. */
+static void emit_to_whole(struct emitter *e, const struct cond_step *step)
+{
+	ebpf_mov(e->p, R2, R1);
+	ebpf_alu_imm(e->p, BPF_LSH, R2, 1);
+	ebpf_alu_imm(e->p, BPF_RSH, R2, 53);
+	uint32_t fits = ebpf_jump_imm(e->p, BPF_JLT, R2, SOFT_BIAS + 63 + !step->is_signed);
+
+	if (step->is_signed) {
+		ebpf_load_imm64(e->p, R3, ORDER_SIGN | (uint64_t)(SOFT_BIAS + 63) << 52);
+		e->faults[e->fault_count++] = ebpf_jump(e->p, BPF_JNE, R1, R3);
+		ebpf_land(e->p, fits);
+	} else {
+		e->faults[e->fault_count++] = ebpf_jump_imm(e->p, BPF_JA, 0, 0);
+		ebpf_land(e->p, fits);
+		uint32_t is_plus = ebpf_jump_imm(e->p, BPF_JSGE, R1, 0);
+		e->faults[e->fault_count++] = ebpf_jump_imm(e->p, BPF_JGE, R2, SOFT_BIAS);
+		ebpf_land(e->p, is_plus);
+	}
+	launder(e, R1);
+	float_call(e->p, FLOAT_WHOLE);
+}
+
+/* A conversion of one number, which others may be above. */
+static void emit_conversion(struct emitter *e, const struct cond_step *step)
+{
+	const uint32_t slot = step->height - 1u - step->arg;
+
+	load_slot(e, R1, slot);
+	if (step->op == COND_TO_FLOAT)
+		emit_to_float(e, step);
+	else if (step->op == COND_TO_WHOLE)
+		emit_to_whole(e, step);
+	else
+		float_call(e->p, step->op == COND_WIDEN ? FLOAT_WIDEN : FLOAT_ROUND);
+	launder(e, R0);
+	store_slot(e, slot, R0);
+}
+
 /* Normalizes a fraction by some bits: R1 below the limit is shifted, R3 is the exponent. */
 static void emit_normalize(struct emitter *e, int32_t limit, int32_t bits)
 {
@@ -279,7 +380,9 @@ static void emit_order(struct emitter *e, const struct cond_step *step)
 
 static void emit_unary(struct emitter *e, const struct cond_step *step)
 {
-	load_slot(e, R1, step->height - 1u);
+	const uint32_t slot = step->height - 1u - step->arg;
+
+	load_slot(e, R1, slot);
 	switch (step->op) {
 	case COND_NEG:
 		ebpf_alu_imm(e->p, BPF_NEG, R1, 0);
@@ -304,7 +407,7 @@ static void emit_unary(struct emitter *e, const struct cond_step *step)
 	default:
 		emit_extend(e, R1, step->size, step->is_signed);
 	}
-	store_slot(e, step->height - 1u, R1);
+	store_slot(e, slot, R1);
 }
 
 static void emit_context(struct emitter *e, int16_t at)
@@ -430,6 +533,10 @@ static void emit_step(struct emitter *e, uint32_t index)
 	default:
 		if (step->op > COND_THREAD)
 			emit_jump(e, index);
+		else if (step->op >= COND_WIDEN && step->op <= COND_TO_WHOLE)
+			emit_conversion(e, step);
+		else if (step->op >= COND_FADD && step->op <= COND_FDIV)
+			emit_arithmetic(e, step);
 		else if (step->op <= COND_BOOL || step->op == COND_IN)
 			emit_unary(e, step);
 		else

@@ -33,4 +33,7 @@ struct cond_place {
  */
 int cond_emit(struct ebpf *p, const struct condition *c, const struct cond_place *place);
 
+/* Behind the last instruction of the program: the functions that its conditions call. */
+void cond_emit_functions(struct ebpf *p);
+
 #endif

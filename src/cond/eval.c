@@ -12,6 +12,7 @@
 
 #include "cond/ir.h"
 #include "cond/order.h"
+#include "cond/soft.h"
 
 static uint64_t eval_extend(uint64_t value, uint32_t size, int is_signed)
 {
@@ -63,9 +64,27 @@ static int compare(const struct cond_step *step, uint64_t a, uint64_t b)
 	}
 }
 
+static uint64_t arithmetic(const struct cond_step *step, uint64_t a, uint64_t b)
+{
+	switch (step->op) {
+	case COND_FADD:
+		return soft_add(a, b);
+	case COND_FSUB:
+		return soft_add(a, b ^ ORDER_SIGN);
+	case COND_FMUL:
+		return soft_multiply(a, b);
+	default:
+		return soft_divide(a, b);
+	}
+}
+
 /* The value of one step with two operands; -EFAULT for a division by 0. */
 static int binary(const struct cond_step *step, uint64_t a, uint64_t b, uint64_t *out)
 {
+	if (step->op < COND_ADD) {
+		*out = arithmetic(step, a, b);
+		return 0;
+	}
 	switch (step->op) {
 	case COND_ADD:
 		*out = a + b;
@@ -113,6 +132,13 @@ static uint64_t unary(const struct cond_step *step, uint64_t a)
 		return a != 0;
 	case COND_ORDER:
 		return order_of(step->size == 4 ? order_widen((uint32_t)a) : a, step->imm);
+	case COND_WIDEN:
+		return order_widen((uint32_t)a);
+	case COND_ROUND:
+		return soft_round(a);
+	case COND_TO_FLOAT:
+		return step->size == 4 ? soft_from_as_float(a, step->is_signed) :
+					 soft_from(a, step->is_signed);
 	case COND_IN:
 		return a >= step->imm && a < step->imm2;
 	default:
@@ -205,8 +231,10 @@ int cond_eval(const struct condition *c, const struct cond_env *env)
 			err = load(step, env, top);
 		else if (step->op == COND_STRING)
 			err = string_begins(c, step, env, top);
+		else if (step->op == COND_TO_WHOLE)
+			err = soft_whole(*top, step->is_signed, top) ? 0 : -EFAULT;
 		else if (step->op <= COND_BOOL || step->op == COND_IN)
-			*top = unary(step, *top);
+			top[-step->arg] = unary(step, top[-step->arg]);
 		else if (step->op <= COND_GE)
 			err = binary(step, top[-1], *top, top - 1);
 		else if (step->op != COND_POP && is_taken(step, step->height ? *top : 0))

@@ -29,10 +29,19 @@ enum cond_op {
 	COND_LOAD,  /* address -> the size bytes there */
 	COND_CAST,  /* to size bytes */
 	COND_ORDER, /* a float or double, of size bytes -> its rank; imm: that of a NaN. order.h */
+	/* These use the bits of floating-point numbers; arg is how many numbers are above. */
+	COND_WIDEN,    /* a float -> a double */
+	COND_ROUND,    /* a double -> a float */
+	COND_TO_FLOAT, /* a whole number -> a float or double, of size bytes */
+	COND_TO_WHOLE, /* a double -> a whole number of 64 bits; fails if that does not have it */
 	COND_NEG,
 	COND_INV,
 	COND_NOT,
 	COND_BOOL, /* != 0 */
+	COND_FADD, /* of doubles. soft.h */
+	COND_FSUB,
+	COND_FMUL,
+	COND_FDIV,
 	COND_ADD,
 	COND_SUB,
 	COND_MUL,
@@ -101,6 +110,11 @@ static inline int cond_uses(const struct condition *c, enum cond_term term)
 	return (c->terms >> term & 1) != 0;
 }
 
+static inline int cond_is_of_floats(uint8_t op)
+{
+	return (op >= COND_ORDER && op <= COND_TO_WHOLE) || (op >= COND_FADD && op <= COND_FDIV);
+}
+
 /* eval.c: what the interpreter asks of where it runs. 0 or -errno: then the condition is false. */
 struct cond_env {
 	int (*term)(const struct cond_env *env, enum cond_term term, uint64_t *out);
@@ -111,7 +125,7 @@ struct cond_env {
 	const void *arg;
 };
 
-/* 1 true, 0 false, -EFAULT a load failed or a divisor was 0. AS-Safe. */
+/* 1 true, 0 false, -EFAULT a load or conversion failed or a divisor was 0. AS-Safe. */
 int cond_eval(const struct condition *c, const struct cond_env *env);
 
 #endif

@@ -63,6 +63,7 @@ static const char *lex_float(const char *at, struct token *t)
 
 	if ((*end | 32) == 'f') {
 		value = plain ? (double)strtof_l(at, &end, plain) : 0;
+		t->is_single = true;
 		end++;
 	}
 	if (plain)

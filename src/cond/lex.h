@@ -32,6 +32,7 @@ struct token {
 	uint64_t number;
 	bool is_unsigned;
 	bool is_float;			/* number has the bits of a double */
+	bool is_single;			/* and is a float: 1.5f */
 	bool is_too_large;		/* why a number is TOKEN_WRONG */
 	char text[COND_STRING_MAX + 1]; /* of a word, sign or string, NUL-terminated */
 	const char *wrong;		/* why TOKEN_WRONG */

@@ -562,9 +562,9 @@ static int keeps_test(uint8_t op)
 
 static void push_unknown(struct native *n, const struct cond_step *step)
 {
-	if (step->op == COND_STRING || step->op == COND_ORDER)
-		n->height--;
-	ask(n, "it compares floats, or reads a string, a thread's name or another event's hits");
+	if (step->op == COND_STRING || cond_is_of_floats(step->op))
+		n->height -= step->op >= COND_FADD && step->op <= COND_FDIV ? 2 : 1;
+	ask(n, "it has floats, or reads a string, a thread's name or another event's hits");
 	native_push(n, VALUE_IMM);
 }
 
@@ -583,7 +583,7 @@ static void step_emit(struct native *n, const struct cond_step *step)
 	else if (step->op == COND_LOAD)
 		native_read(n, step);
 	else if (step->op == COND_STRING || step->op == COND_COUNT || step->op == COND_THREAD ||
-		 step->op == COND_ORDER)
+		 cond_is_of_floats(step->op))
 		push_unknown(n, step);
 	else if (step->op >= COND_JUMP_IF_0)
 		step_jump(n, step);

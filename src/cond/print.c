@@ -10,10 +10,18 @@ static const char *const op_names[COND_OP_COUNT] = {
 	[COND_LOAD] = "load",
 	[COND_CAST] = "cast",
 	[COND_ORDER] = "order of",
+	[COND_WIDEN] = "f64 of f32",
+	[COND_ROUND] = "f32 of f64",
+	[COND_TO_FLOAT] = "float of",
+	[COND_TO_WHOLE] = "whole number of f64",
 	[COND_NEG] = "-",
 	[COND_INV] = "~",
 	[COND_NOT] = "!",
 	[COND_BOOL] = "!= 0",
+	[COND_FADD] = "f64 +",
+	[COND_FSUB] = "f64 -",
+	[COND_FMUL] = "f64 *",
+	[COND_FDIV] = "f64 /",
 	[COND_ADD] = "+",
 	[COND_SUB] = "-",
 	[COND_MUL] = "*",
@@ -67,7 +75,19 @@ static void print_operand(FILE *out, const struct condition *c, const struct con
 		fprintf(out, " %c%u", s->is_signed ? 's' : 'u', 8 * s->size);
 		break;
 	case COND_ORDER:
-		fprintf(out, " f%u, NaN %s", 8 * s->size, s->imm ? "last" : "first");
+		fprintf(out, " f%u, NaN %s%s", 8 * s->size, s->imm ? "last" : "first",
+			s->arg ? ", left" : "");
+		break;
+	case COND_WIDEN:
+	case COND_ROUND:
+		fprintf(out, s->arg ? ", left" : "");
+		break;
+	case COND_TO_FLOAT:
+		fprintf(out, " %c64 as f%u%s", s->is_signed ? 's' : 'u', 8 * s->size,
+			s->arg ? ", left" : "");
+		break;
+	case COND_TO_WHOLE:
+		fprintf(out, " as %c64", s->is_signed ? 's' : 'u');
 		break;
 	case COND_IN:
 		fprintf(out, " [%#llx, %#llx)", (unsigned long long)s->imm,
@@ -148,7 +168,9 @@ static void print_alu(FILE *out, const struct bpf_insn *in)
 
 static void print_jump(FILE *out, const struct bpf_insn *in)
 {
-	if (BPF_OP(in->code) == BPF_CALL) {
+	if (BPF_OP(in->code) == BPF_CALL && in->src_reg == BPF_PSEUDO_CALL) {
+		fprintf(out, "call %+d", in->imm);
+	} else if (BPF_OP(in->code) == BPF_CALL) {
 		fprintf(out, "call #%d", in->imm);
 	} else if (BPF_OP(in->code) == BPF_EXIT) {
 		fprintf(out, "exit");

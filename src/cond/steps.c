@@ -105,7 +105,46 @@ void steps_order(struct steps *s, enum cond_op op, enum number_kind kind, bool i
 {
 	const bool is_below = op == COND_LT || op == COND_LE;
 
-	order(s, kind, is_right == is_below ? ORDER_FIRST : ORDER_LAST);
+	order(s, kind, is_right == is_below ? ORDER_FIRST : ORDER_LAST)->arg = !is_right;
+}
+
+static struct cond_step *convert(struct steps *s, enum cond_op op, uint32_t depth)
+{
+	struct cond_step *step = steps_put(s, op, 1, 1);
+
+	step->arg = (uint16_t)depth;
+	return step;
+}
+
+void steps_convert(struct steps *s, enum number_kind from, enum number_kind to, uint32_t depth)
+{
+	if (number_is_float(to) && !number_is_float(from)) {
+		struct cond_step *step = convert(s, COND_TO_FLOAT, depth);
+
+		step->size = to == NUMBER_FLOAT ? 4 : 8;
+		step->is_signed = from == NUMBER_SIGNED;
+		return;
+	}
+	if (from == NUMBER_FLOAT && to != NUMBER_FLOAT)
+		convert(s, COND_WIDEN, depth);
+	if (from == NUMBER_DOUBLE && to == NUMBER_FLOAT)
+		convert(s, COND_ROUND, depth);
+	if (number_is_float(from) && !number_is_float(to))
+		convert(s, COND_TO_WHOLE, depth)->is_signed = to == NUMBER_SIGNED;
+}
+
+enum number_kind steps_arithmetic(struct steps *s, enum cond_op op, enum number_kind kind)
+{
+	const enum cond_op of_doubles = op == COND_ADD ? COND_FADD :
+					op == COND_SUB ? COND_FSUB :
+					op == COND_MUL ? COND_FMUL :
+							 COND_FDIV;
+
+	steps_convert(s, kind, NUMBER_DOUBLE, 1);
+	steps_convert(s, kind, NUMBER_DOUBLE, 0);
+	steps_put(s, of_doubles, 2, 1);
+	steps_convert(s, NUMBER_DOUBLE, kind, 0);
+	return kind;
 }
 
 static bool constant_instead(struct steps *s, bool is_true)

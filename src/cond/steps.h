@@ -48,10 +48,17 @@ bool steps_narrow(struct steps *s, uint32_t size, bool is_signed);
 bool steps_binary(struct steps *s, enum cond_op op, bool left_signed, bool right_signed);
 /*
  * A comparison of a floating-point number with a constant. A comparison of two needs the rank of
- * each: that of the left side first.
+ * each, which is written behind both.
  */
 bool steps_compare_constant(struct steps *s, enum cond_op op, enum number_kind kind, double with);
 void steps_order(struct steps *s, enum cond_op op, enum number_kind kind, bool is_right);
+/*
+ * A conversion as by a cast to a float, a double, or a whole number of 64 bits. depth: how many
+ * numbers were written after this one.
+ */
+void steps_convert(struct steps *s, enum number_kind from, enum number_kind to, uint32_t depth);
+/* + - * / of two floats, or of two doubles. */
+enum number_kind steps_arithmetic(struct steps *s, enum cond_op op, enum number_kind kind);
 /* A comparison of a whole number with a floating-point constant, exactly. */
 bool steps_compare_whole(struct steps *s, enum cond_op op, bool is_signed, double with);
 /* A bit-field; number_signed: what the number is that has it. */

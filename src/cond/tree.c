@@ -284,12 +284,14 @@ static bool take_type(struct tree_parser *p, struct tree_node *n)
 	return true;
 }
 
-/* For loads alone: (f64)number would be a conversion. */
 static bool take_float(struct tree_parser *p, struct tree_node *n)
 {
-	if (p->now.kind != TOKEN_NAME || (strcmp(p->now.text, "f32") && strcmp(p->now.text, "f64")))
+	const bool is_float = !strcmp(p->now.text, "f32") || !strcmp(p->now.text, "float");
+
+	if (p->now.kind != TOKEN_NAME ||
+	    (!is_float && strcmp(p->now.text, "f64") != 0 && strcmp(p->now.text, "double") != 0))
 		return false;
-	n->size = p->now.text[1] == '3' ? 4 : 8;
+	n->size = is_float ? 4 : 8;
 	n->is_float = true;
 	tree_next(p);
 	return true;
@@ -404,6 +406,7 @@ static struct tree_node *tree_primary(struct tree_parser *p)
 		n->number = p->now.number;
 		n->is_unsigned = p->now.is_unsigned;
 		n->is_float = p->now.is_float;
+		n->size = p->now.is_single ? 4 : 8;
 		tree_next(p);
 		return tree_node_end(p, n);
 	}
@@ -414,10 +417,11 @@ static struct tree_node *tree_primary(struct tree_parser *p)
 		return &p->nowhere;
 	}
 	struct tree_node type = { 0 };
-	if (take_type(p, &type)) {
+	if (take_type(p, &type) || take_float(p, &type)) {
 		n = tree_node_new(p, TREE_NARROW, at, NULL);
 		n->size = type.size;
 		n->is_signed = type.is_signed;
+		n->is_float = type.is_float;
 		return tree_cast(p, n);
 	}
 	n = tree_expression(p);

@@ -41,7 +41,7 @@ enum tree_kind {
 	TREE_PATH,    /* left, is_address: of what & is written before */
 	TREE_TERM,    /* number: enum cond_term */
 	TREE_REG,     /* number: a DWARF register; text: its name */
-	TREE_NARROW,  /* left, size, is_signed: (u32)left */
+	TREE_NARROW,  /* left, size, is_signed, is_float: (u32)left */
 	TREE_LOAD,    /* left, size, is_signed, is_float: *(u32 *)left */
 	TREE_SYMBOL,  /* text: &text */
 	TREE_IN,      /* left, text */
@@ -74,7 +74,7 @@ struct tree_node {
 	const char *scope; /* of a name: file or object; NULL: none */
 	uint64_t number;
 	bool is_unsigned;
-	bool is_float; /* TREE_NUMBER: the bits of a double; TREE_LOAD: of size bytes */
+	bool is_float; /* of size bytes; TREE_NUMBER: the bits of a double */
 };
 
 struct expression {

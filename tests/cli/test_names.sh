@@ -198,10 +198,14 @@ watch -p "$c" temperature --if 'new != new' --for 0.3 --json
 [ $? = 0 ] && summary '.delivered == 0 and .rejected_by.condition > 0 and .condition_faults == 0'
 ok "no_number_differs_from_itself" $?
 
-watch -p "$c" big_number --if 'conn->meta.load + 1 > 2'
+watch -p "$c" temperature --if 'new * 2 - old + conn->meta.load >= (double)new' --limit 3 --json
+[ $? = 0 ] && hits 'length == 3 and all(.value.new * 2 > .value.old)'
+ok "doubles_are_added_and_multiplied" $?
+
+watch -p "$c" big_number --if 'conn->meta.load % 2 > 1'
 [ $? = 2 ] && head -n 1 "$tmp/err" |
-	grep -q 'column 1: a condition cannot compute with a floating-point number: compare it by == != < <= > >=$'
-ok "a_sum_of_doubles_is_refused" $?
+	grep -q 'column 1: a whole number is needed here, and this is a floating-point number; (s64) before it cuts it$'
+ok "a_remainder_of_doubles_is_refused" $?
 
 # --- names of other languages, and 32-bit programs ---
 start foreign

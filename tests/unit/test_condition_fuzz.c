@@ -21,6 +21,7 @@
 #include "event/bpf/program_frame.h"
 #include "event/bpf/program_load.h"
 #include "event/ids.h"
+#include "float_random.h"
 
 #define BATCH 24
 #define STATES 6
@@ -188,6 +189,7 @@ static void emit_batch(uint32_t n)
 	}
 	ebpf_mov_imm(&program, R0, 0);
 	ebpf_exit(&program);
+	cond_emit_functions(&program);
 }
 
 static int load_batch(void)
@@ -338,87 +340,6 @@ static void ebpf_interpreter_and_plain_evaluation_agree(void **state)
 
 /* ---- floating-point numbers ---- */
 
-static const char *const comparisons[] = { "==", "!=", "<", "<=", ">", ">=" };
-
-static int holds(uint32_t op, long double a, long double b)
-{
-	switch (op) {
-	case 0:
-		return a == b;
-	case 1:
-		return a != b;
-	case 2:
-		return a < b;
-	case 3:
-		return a <= b;
-	case 4:
-		return a > b;
-	default:
-		return a >= b;
-	}
-}
-
-/* Around 0, whole numbers, the smallest and largest, and NaN. */
-static double random_double(void)
-{
-	static const double some[] = { 0.0, -0.0, 1.0, 1.5, -1.5, 0.1, 3e-39, -1e-45, 4.9e-324, 1e308,
-				       9223372036854775808.0, 18446744073709551616.0,
-				       -9223372036854775808.0, 4503599627370497.5 };
-	uint64_t bits = random_next();
-	double value;
-
-	if (random_below(2))
-		return some[random_below(ARRAY_LEN(some))];
-	if (random_below(8) == 0)
-		bits |= 0x7ffull << 52;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
-enum number_type { F64, F32, S64, U64 };
-static const char *const type_names[] = { "f64", "f32", "s64", "u64" };
-
-/* One side of a comparison, which lies in memory. */
-struct side {
-	enum number_type type;
-	uint8_t *at;
-};
-
-static void side_set(const struct side *side, double value)
-{
-	uint64_t bits = random_interesting();
-	float small = (float)value;
-
-	if (side->type == F64)
-		memcpy(&bits, &value, 8);
-	else if (side->type == F32 && random_below(4))
-		memcpy(&bits, &small, 4);
-	else if (random_below(2) && value > -9e18 && value < 9e18)
-		bits = (uint64_t)(int64_t)value;
-	memcpy(side->at, &bits, 8);
-}
-
-static long double side_value(const struct side *side)
-{
-	uint64_t bits;
-	double value;
-	float small;
-
-	memcpy(&bits, side->at, 8);
-	memcpy(&value, side->at, 8);
-	memcpy(&small, side->at, 4);
-	switch (side->type) {
-	case F64:
-		return value;
-	case F32:
-		return small;
-	case S64:
-		return (int64_t)bits;
-	default:
-		return bits;
-	}
-}
-
 /* A whole number is compared with a constant; the constant may be on the left. */
 struct float_case {
 	struct side left;
@@ -448,10 +369,10 @@ static void random_float_case(uint32_t i)
 	c->has_constant = c->left.type >= S64 || random_below(2);
 	c->is_mirrored = c->has_constant && random_below(2);
 	snprintf(constant, sizeof(constant), "%.17e", c->constant);
-	snprintf(left, sizeof(left), "*(%s *)%#lx", type_names[c->left.type], ADDR(c->left.at));
-	snprintf(right, sizeof(right), "*(%s *)%#lx", type_names[c->right.type], ADDR(c->right.at));
+	snprintf(left, sizeof(left), "*(%s *)%#lx", number_type_names[c->left.type], ADDR(c->left.at));
+	snprintf(right, sizeof(right), "*(%s *)%#lx", number_type_names[c->right.type], ADDR(c->right.at));
 	snprintf(texts[i], sizeof(texts[i]), "%s %s %s", c->is_mirrored ? constant : left,
-		 comparisons[c->op],
+		 float_comparisons[c->op],
 		 c->is_mirrored	 ? left :
 		 c->has_constant ? constant :
 				   right);
@@ -469,8 +390,8 @@ static uint64_t float_differences(void)
 		const struct float_case *c = &cases[i];
 		long double left = side_value(&c->left);
 		long double right = c->has_constant ? c->constant : side_value(&c->right);
-		uint64_t plain = (uint64_t)(c->is_mirrored ? holds(c->op, right, left) :
-							     holds(c->op, left, right));
+		uint64_t plain = (uint64_t)(c->is_mirrored ? float_holds(c->op, right, left) :
+							     float_holds(c->op, left, right));
 
 		if (shared->results[i] == plain && interpreted(&conditions[i]) == plain)
 			continue;
@@ -512,6 +433,109 @@ static void floating_point_comparisons_are_those_of_c(void **state)
 	print_message("# false %lu true %lu\n", counts[0], counts[1]);
 	assert_int_equal(found, 0);
 	assert_true(counts[0] > 1000 && counts[1] > 1000);
+}
+
+/* ---- arithmetic: expressions are compared with what C has for them, or what is next to that */
+
+static struct float_tree float_trees[BATCH];
+static uint32_t float_ops[BATCH];
+
+static uint8_t *float_beside(uint32_t i)
+{
+	return arena + 160 * i + 8 * FLOAT_LEAVES;
+}
+
+static void random_arithmetic(uint32_t i)
+{
+	struct trapline_condition_error error;
+	char text[4000];
+
+	float_tree_random(&float_trees[i], arena + 160 * i);
+	float_tree_print(&float_trees[i], text, sizeof(text));
+	float_ops[i] = (uint32_t)random_below(6);
+	snprintf(texts[i], sizeof(texts[i]), "%s %s *(%s *)%#lx", text, float_comparisons[float_ops[i]],
+		 number_type_names[float_trees[i].root->type], ADDR(float_beside(i)));
+	int err = parse(texts[i], &conditions[i], &error);
+	if (err)
+		print_message("# %d: %s: %s\n", error.column, error.message, texts[i]);
+	assert_int_equal(err, 0);
+}
+
+/* The number beside it: the same, one of its neighbours, or any. */
+static void set_beside(uint32_t i)
+{
+	const struct float_value v = float_tree_value(&float_trees[i]);
+	const uint64_t moved = random_below(2) ? 0 : random_below(3) - 1;
+	const double other = random_double();
+	uint64_t bits = 0;
+	uint32_t single;
+
+	memcpy(&bits, &v.f64, 8);
+	memcpy(&single, &v.f32, 4);
+	bits = v.type == F64 ? bits + moved : single + (uint32_t)moved;
+	if (v.type == F64 && random_below(6) == 0)
+		memcpy(&bits, &other, 8);
+	memcpy(float_beside(i), &bits, 8);
+}
+
+static uint64_t plain_arithmetic(uint32_t i)
+{
+	const struct float_value v = float_tree_value(&float_trees[i]);
+	double wide;
+	float single;
+
+	memcpy(&wide, float_beside(i), 8);
+	memcpy(&single, float_beside(i), 4);
+	if (v.fault)
+		return 2;
+	return v.type == F64 ? (uint64_t)float_holds(float_ops[i], v.f64, wide) :
+			       (uint64_t)float_holds(float_ops[i], v.f32, single);
+}
+
+static uint64_t arithmetic_differences(uint64_t *counts)
+{
+	uint64_t found = 0;
+
+	for (uint32_t i = 0; i < BATCH; i++) {
+		const uint64_t plain = plain_arithmetic(i);
+		const uint64_t handler = interpreted(&conditions[i]);
+
+		counts[plain]++;
+		if (shared->results[i] == plain && handler == plain)
+			continue;
+		const struct float_value v = float_tree_value(&float_trees[i]);
+		found++;
+		print_message("# eBPF %lu interpreter %lu plain %lu: %s: %a, %a\n",
+			      shared->results[i], handler, plain, texts[i], v.f64, (double)v.f32);
+	}
+	return found;
+}
+
+static void floating_point_arithmetic_is_that_of_c(void **state)
+{
+	uint64_t counts[3] = { 0 };
+	uint64_t found = 0;
+
+	if (!arena)
+		skip_because("BPF programs (CAP_BPF and CAP_PERFMON)");
+	for (uint64_t done = 0; done < scaled(20000) && found < 5; done += BATCH) {
+		for (uint32_t i = 0; i < BATCH; i++)
+			random_arithmetic(i);
+		emit_batch(BATCH);
+		int fd = load_batch();
+		for (int s = 0; s < 4 * STATES && found < 5; s++) {
+			for (uint32_t i = 0; i < BATCH; i++) {
+				float_tree_values(&float_trees[i]);
+				set_beside(i);
+			}
+			run_program(fd);
+			found += arithmetic_differences(counts);
+		}
+		sys_close(fd);
+	}
+	print_message("# false %lu true %lu faults %lu\n", counts[0], counts[1], counts[2]);
+	assert_int_equal(found, 0);
+	assert_true(counts[0] > 1000 && counts[1] > 1000 && counts[2] > 100);
 }
 
 /* As it will be attached, with everything around the condition. */
@@ -596,6 +620,11 @@ static void the_largest_conditions_load(void **state)
 		{ "caller", "^caller", "" },
 		{ "*(f32*)r8<1.5", "||*(f64*)r9>=*(f32*)r8", "" },
 		{ "!*(f64*)r8", "+!*(f32*)r9", "" },
+		{ "*(f64*)r8", "+*(f64*)r9", "" },
+		{ "new*1.5", "/*(f64*)r9*old", "" },
+		{ "*(f32*)r8", "*new/(f32)old", "" },
+		{ "new", "+(u64)(new*1.5f)", "" },
+		{ "new*1.5<2", "||old/2.5>=new", "" },
 	};
 
 	if (!arena)
@@ -624,6 +653,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ebpf_interpreter_and_plain_evaluation_agree),
 		cmocka_unit_test(floating_point_comparisons_are_those_of_c),
+		cmocka_unit_test(floating_point_arithmetic_is_that_of_c),
 		cmocka_unit_test(the_largest_conditions_load),
 		cmocka_unit_test(random_conditions_load_as_they_are_attached),
 	};

@@ -8,7 +8,8 @@
 
 /*
  * The parts of a program. R6 is the context, R7 the control page, R8 the record. The frame below
- * R10 has what one part finds for another.
+ * R10 has what one part finds for another. Older kernels want 32 bytes of the 512 for a function
+ * that a condition calls.
  */
 enum {
 	FRAME_VALUE = -8,
@@ -17,18 +18,18 @@ enum {
 	FRAME_STACK_LEN = -32,
 	FRAME_HITS = -40,
 	FRAME_HITS_IN_THREAD = -48,
-	FRAME_CONDITION = -400,
-	FRAME_CALL = -424, /* struct uprobe_call */
-	FRAME_TEXTS = -432,
-	FRAME_LEN = -448,
+	FRAME_CONDITION = -376, /* COND_FRAME_BYTES */
+	FRAME_CALL = -400,	/* struct uprobe_call */
+	FRAME_TEXTS = -408,
+	FRAME_LEN = -424,
 	FRAME_RETURN =
-		-480, /* the return address of a call, with the next one a struct uprobe_call */
-	FRAME_ARGUMENT = -472,
-	FRAME_IDS = -440,
-	FRAME_STACK_AT = -464, /* where the copy of the stack begins */
-	FRAME_NUMBER = -488,   /* of an event of the kernel: what record.address has */
-	FRAME_SYSCALL = -496,
-	FRAME_WORD = -504, /* of the kernel, as read last */
+		-456, /* the return address of a call, with the next one a struct uprobe_call */
+	FRAME_ARGUMENT = -448,
+	FRAME_IDS = -416,
+	FRAME_STACK_AT = -440, /* where the copy of the stack begins */
+	FRAME_NUMBER = -464,   /* of an event of the kernel: what record.address has */
+	FRAME_SYSCALL = -472,
+	FRAME_WORD = -480, /* of the kernel, as read last */
 };
 
 #define CONTEXT R6

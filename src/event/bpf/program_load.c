@@ -11,6 +11,7 @@
  */
 #include "event/bpf/program_load.h"
 #include "base/hash.h"
+#include "cond/emit.h"
 #include "event/bpf/program_calls.h"
 #include "event/bpf/program_decide.h"
 #include "event/bpf/program_frame.h"
@@ -245,6 +246,7 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		program_stop(p, ev);
 	ebpf_mov_imm(p, R0, ring_fd == PROGRAM_SIGNALS);
 	ebpf_exit(p);
+	cond_emit_functions(p);
 	return 0;
 }
 
