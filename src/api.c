@@ -257,18 +257,21 @@ TRAPLINE_API int trapline_hit_memory(const struct trapline_hit *hit, uint64_t ad
 	const char *at = hit->memory;
 	const char *end = at ? at + hit->memory_len : NULL;
 	const char *text;
+	size_t most = 0;
 
+	/* A member and the struct that begins with it are copies of one address. */
 	while (at < end) {
 		const struct record_memory *m = (const struct record_memory *)(const void *)at;
 		const uint64_t offset = address - m->address;
 
-		if (m->len > 0 && offset < (uint64_t)m->len) {
+		if (m->len > 0 && offset < (uint64_t)m->len && (size_t)m->len - offset > most) {
 			*out = (const char *)(m + 1) + offset;
-			*n = (size_t)m->len - (size_t)offset;
-			return 0;
+			*n = most = (size_t)m->len - (size_t)offset;
 		}
 		at = (const char *)(m + 1) + m->room;
 	}
+	if (most)
+		return 0;
 	for (uint32_t i = 0; hit->regs && hit->texts && i < RECORD_REGS; i++)
 		if (hit->regs[i] == address && !trapline_hit_text(hit, i, &text)) {
 			*out = text;

@@ -9,6 +9,7 @@
 
 #include "cli/break/break_redact.h"
 #include "cli/observe/hit_memory.h"
+#include "report/lang/collection.h"
 #include "report/lang/container.h"
 #include "report/lang/object.h"
 #include "report/lang/value.h"
@@ -124,67 +125,12 @@ static int any_leaf(const struct value_leaf *leaf, void *arg)
 	return 1;
 }
 
-struct optional {
-	struct value_leaf value;
-	struct value_leaf engaged;
-	unsigned int others;
-};
-
-static bool path_ends(const char *path, const char *name)
-{
-	size_t n = strlen(path);
-	size_t len = strlen(name);
-
-	return n >= len && !strcmp(path + n - len, name);
-}
-
-static int optional_visit(const struct value_leaf *leaf, void *arg)
-{
-	struct optional *o = arg;
-
-	if (path_ends(leaf->path, "._M_engaged") || path_ends(leaf->path, ".__engaged_"))
-		o->engaged = *leaf;
-	else if (path_ends(leaf->path, "._M_value") || path_ends(leaf->path, ".__val_"))
-		o->value = *leaf;
-	else if (!path_ends(leaf->path, ".__null_state_")) /* it is where the value would be */
-		o->others++;
-	return 0;
-}
-
-static uint64_t leaf_word(const struct value_leaf *leaf, const uint64_t bytes[2])
-{
-	return cut(bytes[leaf->offset / 8] >> leaf->offset % 8 * 8, leaf->len);
-}
-
-/* std::optional of a number or pointer: its value or `nullopt`. False: t is something else. */
-static bool optional_text(struct break_values *v, const struct type *t, const uint64_t bytes[2],
-			  char *buf, size_t n)
-{
-	struct optional o = { 0 };
-
-	if (!strstr(t->name, "optional<"))
-		return false;
-	value_leaves(t, 0, t->size, optional_visit, &o);
-	if (o.others || !o.engaged.type || o.engaged.type->kind != TYPE_BOOL || !o.value.type ||
-	    o.value.len > 8 || o.value.bit_size)
-		return false;
-	if (!leaf_word(&o.engaged, bytes)) {
-		snprintf(buf, n, "nullopt");
-	} else {
-		v->later = v->later || is_text(o.value.type);
-		value_number_text(v->s, o.value.type, leaf_word(&o.value, bytes), buf, n);
-	}
-	return true;
-}
-
 /* A struct in one or two registers: `{.x 1, .y 2}`. */
 static void aggregate_text(struct break_values *v, const struct type *t, const uint64_t bytes[2],
 			   char *buf, size_t n)
 {
 	struct value_view view = { .type = t };
 
-	if (optional_text(v, t, bytes, buf, n))
-		return;
 	size_t used = (size_t)snprintf(buf, n, "{");
 	for (uint64_t at = 0; at < t->size && used + 16 < n; at += 8) {
 		uint64_t len = t->size - at < 8 ? t->size - at : 8;
@@ -203,6 +149,7 @@ static void aggregate_text(struct break_values *v, const struct type *t, const u
 
 static void object_memory(struct object *o, uint64_t offset, uint64_t address, uint64_t size)
 {
+	o->address = offset ? o->address : address;
 	size = size < OBJECT_BYTES_MAX - offset ? size : OBJECT_BYTES_MAX - offset;
 	if (symbols_read_copied(o->s, address, o->bytes + offset, size))
 		memset(o->state + offset, OBJECT_UNREADABLE, size);
@@ -234,7 +181,21 @@ static void object_piece(struct break_values *v, struct object *o, const struct 
 	memcpy(o->bytes + p->offset, &word, p->size < 8 ? p->size : 8);
 }
 
-/* A value of Go or Rust with all that it contains. False: it is in no location that is known. */
+static bool object_registers(struct break_values *v, struct object *o,
+			     const struct signature_value *value)
+{
+	const struct type *t = value->type;
+	const char *why;
+	uint64_t bytes[2];
+
+	/* A function of Go has no size of its own. */
+	if (!t->size || t->size > 16 || !read_bytes(v, value, bytes, &why))
+		return false;
+	memcpy(o->bytes, bytes, sizeof(bytes));
+	return true;
+}
+
+/* A value with all that it contains. False: it is in no location that is known. */
 static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
 		       size_t n)
 {
@@ -262,6 +223,10 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 			return false;
 		object_memory(&o, 0, address, value->type->size);
 		break;
+	case SIGNATURE_REGISTERS:
+		if (!object_registers(v, &o, value))
+			return false;
+		break;
 	default:
 		return false;
 	}
@@ -279,6 +244,20 @@ static const char *captured_text(struct break_values *v, const struct signature_
 	return text;
 }
 
+/* What is shown with all that it contains: structs in memory, types of a library. */
+static bool is_object(const struct signature_value *value)
+{
+	const struct type *t = value->type;
+	struct collection collection;
+	struct container container;
+
+	if (object_shows_target(t) || (t->kind == TYPE_STRUCT && t->size > 16) ||
+	    (type_has_members(t) && value->where == SIGNATURE_MEMORY))
+		return true;
+	return t->kind == TYPE_STRUCT &&
+	       (container_of(t, &container) || collection_of(t, &collection));
+}
+
 static void value_text(struct break_values *v, const struct signature_value *value, char *buf,
 		       size_t n)
 {
@@ -288,7 +267,8 @@ static void value_text(struct break_values *v, const struct signature_value *val
 	uint64_t bytes[2];
 	uint64_t at = 0;
 
-	if ((v->is_whole || value->where == SIGNATURE_PIECES) && whole_text(v, value, buf, n))
+	if ((v->is_whole || value->where == SIGNATURE_PIECES || is_object(value)) &&
+	    whole_text(v, value, buf, n))
 		return;
 	if (!read_bytes(v, value, bytes, &why)) {
 		snprintf(buf, n, "%s", why);
@@ -325,7 +305,7 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 
 	bool is_wide = t->size > 8 && !type_has_members(t);
 	bool is_text_only = value->where == SIGNATURE_PIECES ||
-			    (v->is_whole && type_has_members(t));
+			    ((v->is_whole || is_object(value)) && type_has_members(t));
 	if (!is_text_only && !read_bytes(v, value, bytes, &why))
 		return json_null();
 	if (is_text_only || type_has_members(t) || value->where == SIGNATURE_MEMORY || is_wide) {
@@ -341,6 +321,12 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 		return buf[0] == '<' ? json_null() : run_json_text(buf);
 	}
 	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));
+	if (object_shows_target(t) && json_is_object(j)) {
+		value_text(v, value, buf, sizeof(buf));
+		const char *target = strchr(buf, ' '); /* behind the address */
+		if (target)
+			json_object_set_new(j, "value", run_json_text(target + 1));
+	}
 	if (text && json_is_object(j))
 		json_object_set_new(j, "string", run_json_text(text));
 	return j;

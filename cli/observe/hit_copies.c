@@ -2,7 +2,9 @@
 /* hit_copies.c - see hit_copies.h. It copies what object.c and value.c read. */
 #include "cli/observe/hit_copies.h"
 
+#include "report/lang/collection.h"
 #include "report/lang/container.h"
+#include "report/lang/object.h"
 
 #include <string.h>
 
@@ -10,6 +12,8 @@
 #define BYTES_MAX 192u /* of a value, as much as is shown of it */
 #define TEXT_BYTES 64u
 #define ELEMENTS_MAX 8
+#define LARGE_BYTES 24
+#define TREE_LEVELS 3
 
 #if defined(__x86_64__)
 #define REG_SP 7u
@@ -88,6 +92,25 @@ static bool follow(const struct root *r, uint64_t offset, struct trapline_memory
 static void copy_behind(struct hit_copies *c, const struct root *r, const struct type *t,
 			uint64_t offset, unsigned int depth);
 
+/*
+ * Large elements are a copy each: a copy fails as a whole, and the page behind the last element
+ * may be missing.
+ */
+static void copy_elements(struct hit_copies *c, const struct root *elements,
+			  const struct type *element, unsigned int depth)
+{
+	struct root each = *elements;
+
+	if (element->size < LARGE_BYTES)
+		copy(c, &elements->memory, element->size * ELEMENTS_MAX, 0);
+	for (uint64_t i = 0; i < ELEMENTS_MAX && element->size; i++) {
+		if (element->size >= LARGE_BYTES)
+			copy(c, &each.memory, element->size, 0);
+		copy_behind(c, &each, element, 0, depth + 1);
+		step(&each.memory, element->size);
+	}
+}
+
 static void copy_container(struct hit_copies *c, const struct root *r, const struct container *k,
 			   uint64_t offset, unsigned int depth)
 {
@@ -100,18 +123,123 @@ static void copy_container(struct hit_copies *c, const struct root *r, const str
 	if (k->kind == CONTAINER_POINTER || !follow(r, offset + k->data, &elements.memory))
 		return;
 	if (k->kind == CONTAINER_TEXT) {
-		copy(c, &elements.memory, TEXT_BYTES, TRAPLINE_MEMORY_TEXT);
+		bool is_wide = k->element->size == 2 || k->element->size == 4;
+		copy(c, &elements.memory, is_wide ? TEXT_BYTES * k->element->size : TEXT_BYTES,
+		     is_wide ? 0 : TRAPLINE_MEMORY_TEXT);
 		return;
 	}
-	copy(c, &elements.memory, k->element->size * ELEMENTS_MAX, 0);
-	for (uint64_t i = 0; i < ELEMENTS_MAX && k->element->size; i++)
-		copy_behind(c, &elements, k->element, i * k->element->size, depth + 1);
+	copy_elements(c, &elements, k->element, depth);
+}
+
+static void copy_node(struct hit_copies *c, const struct root *node, const struct collection *k,
+		      unsigned int depth)
+{
+	copy(c, &node->memory, k->value_at + k->value->size, 0);
+	copy_behind(c, node, k->value, k->value_at, depth + 1);
+}
+
+/* The nodes of a list, as far as a path of pointers may be long. */
+static void copy_chain(struct hit_copies *c, const struct root *r, const struct collection *k,
+		       uint64_t offset, unsigned int depth)
+{
+	struct root node = { 0 };
+
+	if (!follow(r, offset + k->first_at, &node.memory))
+		return;
+	for (unsigned int i = 0; i < ELEMENTS_MAX; i++) {
+		struct root before = node;
+		copy_node(c, &node, k, depth);
+		if (!follow(&before, k->next_at, &node.memory))
+			return;
+	}
+}
+
+/* The root of a tree and the nodes below it: all nodes of a small map. */
+static void copy_below(struct hit_copies *c, const struct root *node, const struct collection *k,
+		       unsigned int level, unsigned int depth)
+{
+	struct root child = { 0 };
+
+	copy_node(c, node, k, depth);
+	if (level == TREE_LEVELS)
+		return;
+	if (follow(node, k->left_at, &child.memory))
+		copy_below(c, &child, k, level + 1, depth);
+	if (follow(node, k->right_at, &child.memory))
+		copy_below(c, &child, k, level + 1, depth);
+}
+
+static void copy_tree(struct hit_copies *c, const struct root *r, const struct collection *k,
+		      uint64_t offset, unsigned int depth)
+{
+	struct root node = { 0 };
+
+	/* The first one lies deep in a large map. */
+	if (follow(r, offset + k->first_at, &node.memory))
+		copy_node(c, &node, k, depth);
+	if (follow(r, offset + k->root_at, &node.memory))
+		copy_below(c, &node, k, 1, depth);
+}
+
+static void copy_alternatives(struct hit_copies *c, const struct root *r,
+			      const struct collection *k, uint64_t offset, unsigned int depth)
+{
+	const struct type *value;
+	uint64_t at;
+
+	for (uint64_t i = 0; i < ELEMENTS_MAX && collection_alternative(k, i, &value, &at); i++)
+		copy_behind(c, r, value, offset + at, depth + 1);
+}
+
+/* What lies behind the bytes that are copied of a value. */
+static void copy_far(struct hit_copies *c, const struct root *r, uint64_t at, uint64_t size)
+{
+	struct trapline_memory m = r->memory;
+
+	if (r->in_registers || at + size <= BYTES_MAX)
+		return;
+	step(&m, at);
+	copy(c, &m, size, 0);
+}
+
+static void copy_collection(struct hit_copies *c, const struct root *r, const struct type *t,
+			    const struct collection *k, uint64_t offset, unsigned int depth)
+{
+	struct type_place element[COLLECTION_TUPLE_MAX];
+	size_t n;
+
+	if (k->count)
+		copy_far(c, r, offset + k->count_at, k->count->size);
+	switch (k->kind) {
+	case COLLECTION_CHAIN:
+		copy_chain(c, r, k, offset, depth);
+		break;
+	case COLLECTION_TREE:
+		copy_tree(c, r, k, offset, depth);
+		break;
+	case COLLECTION_OPTIONAL:
+	case COLLECTION_INNER:
+		copy_far(c, r, offset + k->value_at, k->value->size);
+		copy_behind(c, r, k->value, offset + k->value_at, depth + 1);
+		break;
+	case COLLECTION_VARIANT:
+		copy_alternatives(c, r, k, offset, depth);
+		break;
+	case COLLECTION_TUPLE:
+		n = collection_tuple(t, element);
+		for (size_t i = 0; i < n; i++)
+			copy_behind(c, r, element[i].type, offset + element[i].offset, depth + 1);
+		break;
+	default:
+		break;
+	}
 }
 
 static void copy_members(struct hit_copies *c, const struct root *r, const struct type *t,
 			 uint64_t offset, unsigned int depth)
 {
 	const struct type_variants *variants = type_variants(t);
+	struct collection collection;
 	struct container container;
 	size_t n;
 
@@ -125,23 +253,40 @@ static void copy_members(struct hit_copies *c, const struct root *r, const struc
 		copy_container(c, r, &container, offset, depth);
 		return;
 	}
+	if (collection_of(t, &collection)) {
+		copy_collection(c, r, t, &collection, offset, depth);
+		return;
+	}
 	const struct type_member *m = type_members(t, &n);
 	for (size_t i = 0; i < n; i++)
 		if (!m[i].bit_size && !m[i].vtable_offset)
 			copy_behind(c, r, m[i].type, offset + m[i].offset, depth + 1);
 }
 
+/* What a pointer leads to, where that is printed with it. */
+static void copy_target(struct hit_copies *c, const struct root *r, const struct type *t,
+			uint64_t offset, unsigned int depth)
+{
+	const struct type *target = type_target(t);
+	struct root there = { 0 };
+
+	if (target->kind == TYPE_CHARACTER && follow(r, offset, &there.memory)) {
+		copy(c, &there.memory, TEXT_BYTES, TRAPLINE_MEMORY_TEXT);
+	} else if (object_shows_target(t) && follow(r, offset, &there.memory)) {
+		copy(c, &there.memory, target->size, 0);
+		copy_behind(c, &there, target, 0, depth + 1);
+	}
+}
+
 /* What the pointers in a value lead to. */
 static void copy_behind(struct hit_copies *c, const struct root *r, const struct type *t,
 			uint64_t offset, unsigned int depth)
 {
-	struct trapline_memory m;
-
-	if (depth > DEPTH_MAX || t->refusal || offset >= BYTES_MAX)
+	if (depth > DEPTH_MAX || t->refusal || offset >= BYTES_MAX ||
+	    c->count == TRAPLINE_MEMORY_MAX)
 		return;
 	if (t->kind == TYPE_POINTER || t->kind == TYPE_REFERENCE) {
-		if (type_target(t)->kind == TYPE_CHARACTER && follow(r, offset, &m))
-			copy(c, &m, TEXT_BYTES, TRAPLINE_MEMORY_TEXT);
+		copy_target(c, r, t, offset, depth);
 	} else if (t->kind == TYPE_ARRAY) {
 		const struct type *element = type_target(t);
 		for (uint64_t i = 0; i < t->count && i < ELEMENTS_MAX && element->size; i++)

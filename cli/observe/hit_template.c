@@ -395,7 +395,7 @@ static bool is_char_array(const struct type *t)
 static void object_at(struct symbols *s, const struct type *t, uint64_t address, char *buf,
 		      size_t n)
 {
-	struct object o = { .s = s };
+	struct object o = { .s = s, .address = address };
 	uint64_t size = t->size < OBJECT_BYTES_MAX ? t->size : OBJECT_BYTES_MAX;
 
 	memset(o.state, OBJECT_KNOWN, sizeof(o.state));

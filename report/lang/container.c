@@ -3,12 +3,13 @@
 #include "report/lang/container.h"
 
 #include "report/dwarf/types_priv.h"
+#include "report/lang/member.h"
 #include "report/lang/value.h"
+#include "report/safe/clean.h"
 
 #include <string.h>
 
-/* A member of a member; each name leads one level down, and offsets add up. */
-static bool member_at(const struct type *t, const char *const *names, struct type_place *out)
+bool member_at(const struct type *t, const char *const *names, struct type_place *out)
 {
 	uint64_t offset = 0;
 
@@ -29,7 +30,14 @@ static bool member_at(const struct type *t, const char *const *names, struct typ
 	return true;
 }
 
-#define MEMBER(t, out, ...) member_at(t, (const char *const[]){ __VA_ARGS__, NULL }, out)
+bool is_template(const struct type *t, const char *name)
+{
+	/* t->name can be that of a typedef. */
+	const char *own = t->rest->die.addr ? clean_die_name(&t->rest->die) : NULL;
+	size_t n = strlen(name);
+
+	return own && !strncmp(own, name, n) && own[n] == '<';
+}
 
 static bool is_word(const struct type_place *p)
 {
@@ -51,25 +59,59 @@ static bool take(struct container *out, enum container_kind kind, const struct t
 	return true;
 }
 
+/* A view of text has no NUL behind it. */
+static bool is_view(const struct type *t, struct container *out)
+{
+	struct type_place data;
+	struct type_place length;
+	bool is_text = strstr(t->name, "string_view") != NULL;
+
+	if (MEMBER(t, &data, "_M_str") && MEMBER(t, &length, "_M_len"))
+		return take(out, CONTAINER_TEXT, &data, &length, false);
+	if (is_text && (MEMBER(t, &data, "__data_") || MEMBER(t, &data, "__data")) &&
+	    (MEMBER(t, &length, "__size_") || MEMBER(t, &length, "__size")))
+		return take(out, CONTAINER_TEXT, &data, &length, false);
+	return is_template(t, "span") && MEMBER(t, &data, "_M_ptr") &&
+	       MEMBER(t, &length, "_M_extent", "_M_extent_value") &&
+	       take(out, CONTAINER_SEQUENCE, &data, &length, false);
+}
+
+/* Qt 6: the pointer to the elements lies beside the one to their header. */
+static bool is_qt(const struct type *t, struct container *out)
+{
+	struct type_place data;
+	struct type_place length;
+
+	if (t->name[0] != 'Q' || !MEMBER(t, &data, "d", "ptr") || !MEMBER(t, &length, "d", "size"))
+		return false;
+	return take(out,
+		    !strcmp(t->name, "QString") || !strcmp(t->name, "QByteArray") ?
+			    CONTAINER_TEXT :
+			    CONTAINER_SEQUENCE,
+		    &data, &length, false);
+}
+
 static bool is_cplusplus(const struct type *t, struct container *out)
 {
 	struct type_place data;
 	struct type_place end;
 
+	if (is_view(t, out) || is_qt(t, out))
+		return true;
 	if (MEMBER(t, &data, "_M_impl", "_M_start") && MEMBER(t, &end, "_M_impl", "_M_finish"))
 		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
 	if (MEMBER(t, &data, "_M_dataplus", "_M_p") && MEMBER(t, &end, "_M_string_length"))
 		return take(out, CONTAINER_TEXT, &data, &end, false);
-	if (strstr(t->name, "vector<") && MEMBER(t, &data, "__begin_") && MEMBER(t, &end, "__end_"))
+	if (is_template(t, "vector") && MEMBER(t, &data, "__begin_") && MEMBER(t, &end, "__end_"))
 		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
-	if (strstr(t->name, "unique_ptr<") && MEMBER(t, &data, "_M_t", "_M_t", "_M_head_impl"))
+	if (is_template(t, "unique_ptr") && MEMBER(t, &data, "_M_t", "_M_t", "_M_head_impl"))
 		return take(out, CONTAINER_POINTER, &data, NULL, false);
 	if (MEMBER(t, &data, "_M_ptr") && MEMBER(t, &end, "_M_refcount"))
 		return take(out, CONTAINER_POINTER, &data, NULL, false);
-	if (strstr(t->name, "_ptr<") &&
+	if ((is_template(t, "unique_ptr") || is_template(t, "shared_ptr")) &&
 	    (MEMBER(t, &data, "__ptr_", "__value_") || MEMBER(t, &data, "__ptr_")))
 		return take(out, CONTAINER_POINTER, &data, NULL, false);
-	if (strstr(t->name, "array<") &&
+	if (is_template(t, "array") &&
 	    (MEMBER(t, &data, "_M_elems") || MEMBER(t, &data, "__elems_")) &&
 	    data.type->kind == TYPE_ARRAY) {
 		*out = (struct container){ .kind = CONTAINER_ARRAY,

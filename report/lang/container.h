@@ -2,7 +2,7 @@
 /*
  * container.h - types of standard libraries that keep their contents elsewhere: strings, vectors
  * and slices, smart pointers. They are known by their members, which differ between
- * implementations.
+ * implementations. collection.h has those that are more than a pointer and a length.
  */
 #ifndef REPORT_LANG_CONTAINER_H
 #define REPORT_LANG_CONTAINER_H
@@ -25,7 +25,8 @@ struct container {
 };
 
 /*
- * std::vector, array, string, unique_ptr, shared_ptr of libstdc++ and libc++; those of Rust and Go.
+ * std::vector, array, string, unique_ptr, shared_ptr of libstdc++ and libc++; those of Rust and Go;
+ * QString, QByteArray and QList of Qt 6.
  */
 bool container_of(const struct type *t, struct container *out);
 

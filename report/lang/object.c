@@ -3,10 +3,11 @@
  * object.c - see object.h. What pointers lead to is read when the text is made, from copies where
  * there are some.
  */
-#include "report/lang/object.h"
+#include "report/lang/object_priv.h"
 
 #include "report/lang/container.h"
 #include "report/lang/value.h"
+#include "report/lang/wide_text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -15,19 +16,9 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define SHOWN_MAX 8 /* elements of a sequence */
 #define TEXT_SHOWN 40
 
-struct writer {
-	struct object *o;
-	char *buf;
-	size_t n;
-	size_t used;
-};
-
-static void write_at(struct writer *w, const struct type *t, uint64_t offset, unsigned int depth);
-
-__attribute__((format(printf, 2, 3))) static void put(struct writer *w, const char *format, ...)
+void object_put(struct writer *w, const char *format, ...)
 {
 	va_list args;
 
@@ -40,27 +31,27 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *w, const ch
 }
 
 /* States why bytes are not known; false: they are. */
-static bool put_unknown(struct writer *w, uint64_t offset, uint64_t size)
+bool object_put_unknown(struct writer *w, uint64_t offset, uint64_t size)
 {
 	const struct object *o = w->o;
 	uint8_t state = OBJECT_KNOWN;
 
 	if (offset + size > OBJECT_BYTES_MAX) {
-		put(w, "...");
+		object_put(w, "...");
 		return true;
 	}
 	for (uint64_t i = 0; i < size && state == OBJECT_KNOWN; i++)
 		state = o->state[offset + i];
 	if (state == OBJECT_GONE)
-		put(w, "<optimized out>");
+		object_put(w, "<optimized out>");
 	else if (state == OBJECT_UNREADABLE)
-		put(w, "<unreadable>");
+		object_put(w, "<unreadable>");
 	else if (state >= OBJECT_VECTOR)
-		put(w, "<in xmm%d: not recorded>", state - OBJECT_VECTOR);
+		object_put(w, "<in xmm%d: not recorded>", state - OBJECT_VECTOR);
 	return state != OBJECT_KNOWN;
 }
 
-static uint64_t number_at(const struct object *o, uint64_t offset, uint64_t size)
+uint64_t object_number_at(const struct object *o, uint64_t offset, uint64_t size)
 {
 	uint64_t value = 0;
 
@@ -68,8 +59,7 @@ static uint64_t number_at(const struct object *o, uint64_t offset, uint64_t size
 	return value;
 }
 
-/* Memory of the target as an object of its own. */
-static void write_elsewhere(struct writer *w, const struct type *t, uint64_t address,
+bool object_write_elsewhere(struct writer *w, const struct type *t, uint64_t address,
 			    unsigned int depth)
 {
 	struct object *there = calloc(1, sizeof(*there));
@@ -77,14 +67,17 @@ static void write_elsewhere(struct writer *w, const struct type *t, uint64_t add
 	struct writer inner = { there, w->buf, w->n, w->used };
 
 	if (!there)
-		return;
+		return false;
 	there->s = w->o->s;
-	if (symbols_read_copied(there->s, address, there->bytes, size))
-		put(&inner, "<unreadable>");
+	there->address = address;
+	bool is_read = !symbols_read_copied(there->s, address, there->bytes, size);
+	if (!is_read)
+		object_put(&inner, "<unreadable>");
 	else
-		write_at(&inner, t, 0, depth + 1);
+		object_write(&inner, t, 0, depth + 1);
 	w->used = inner.used;
 	free(there);
+	return is_read;
 }
 
 static const char *captured_at(const struct object *o, uint64_t offset, size_t n)
@@ -95,61 +88,95 @@ static const char *captured_at(const struct object *o, uint64_t offset, size_t n
 	return NULL;
 }
 
-/* offset: of the pointer to the text in the value. */
-static void write_text(struct writer *w, uint64_t offset, uint64_t data, uint64_t length)
+static bool quote(const char *text, size_t units, uint64_t unit_size, char *buf, size_t n)
 {
-	char text[TEXT_SHOWN + 2];
-	size_t n = length < sizeof(text) ? (size_t)length : sizeof(text);
-	const char *captured = captured_at(w->o, offset, n);
+	if (unit_size == 1)
+		return value_quote(text, units, TEXT_SHOWN, buf, n);
+	return wide_quote(text, units, unit_size, TEXT_SHOWN, buf, n);
+}
+
+/* offset: of the pointer to the text in the value. */
+static void write_text(struct writer *w, const struct type *element, uint64_t offset, uint64_t data,
+		       uint64_t length)
+{
+	char text[(TEXT_SHOWN + 2) * 4];
+	/* A slice of bytes has no type of a character. */
+	uint64_t unit = element->size == 2 || element->size == 4 ? element->size : 1;
+	size_t n = length < TEXT_SHOWN + 2 ? (size_t)length : TEXT_SHOWN + 2;
+	const char *captured = unit == 1 ? captured_at(w->o, offset, n) : NULL;
 
 	if (w->used + 8 >= w->n)
 		return;
-	if (captured)
-		memcpy(text, captured, n);
-	else if (n && symbols_read_copied(w->o->s, data, text, n)) {
-		put(w, "<%" PRIu64 " bytes, unreadable>", length);
+	if (length > OBJECT_LENGTH_MAX / unit) {
+		object_put(w, "<not valid: %" PRIu64 " bytes of text>", length);
 		return;
 	}
-	if (value_quote(text, n, TEXT_SHOWN, w->buf + w->used, w->n - w->used))
+	if (captured)
+		memcpy(text, captured, n);
+	else if (n && symbols_read_copied(w->o->s, data, text, n * unit)) {
+		object_put(w, "<%" PRIu64 " bytes, unreadable>", length * unit);
+		return;
+	}
+	if (quote(text, n, unit, w->buf + w->used, w->n - w->used))
 		w->used += strlen(w->buf + w->used);
 	else
-		put(w, "<%" PRIu64 " bytes>", length);
+		object_put(w, "<%" PRIu64 " bytes>", length * unit);
 }
 
 static void write_sequence(struct writer *w, const struct type *element, uint64_t data,
 			   uint64_t length, unsigned int depth)
 {
-	put(w, "[");
-	for (uint64_t i = 0; i < length && i < SHOWN_MAX && element->size; i++) {
-		put(w, "%s", i ? ", " : "");
-		write_elsewhere(w, element, data + i * element->size, depth);
+	bool is_read = true;
+	uint64_t i;
+
+	object_put(w, "[");
+	for (i = 0; i < length && i < OBJECT_SHOWN_MAX && element->size && is_read; i++) {
+		object_put(w, "%s", i ? ", " : "");
+		is_read = object_write_elsewhere(w, element, data + i * element->size, depth);
 	}
-	if (length > SHOWN_MAX || !element->size)
-		put(w, "%s%" PRIu64 " in all", length ? ", ... " : "", length);
-	put(w, "]");
+	if (length > i)
+		object_put(w, "%s%" PRIu64 " in all", i ? ", ... " : "", length);
+	object_put(w, "]");
 }
 
-static void write_container(struct writer *w, const struct container *c, const struct type *t,
-			    uint64_t offset, unsigned int depth)
+/* The number of elements. False: no program that works has such bytes, and that is written. */
+static bool length_of(struct writer *w, const struct container *c, uint64_t data, uint64_t *length)
+{
+	if (c->is_end && *length < data) {
+		object_put(w, "<not valid: it ends before it begins>");
+		return false;
+	}
+	if (c->is_end)
+		*length = c->element->size ? (*length - data) / c->element->size : 0;
+	if (c->kind == CONTAINER_SEQUENCE && c->element->size &&
+	    *length > OBJECT_LENGTH_MAX / c->element->size) {
+		object_put(w, "<not valid: %" PRIu64 " elements>", *length);
+		return false;
+	}
+	return true;
+}
+
+static void write_container(struct writer *w, const struct container *c, uint64_t offset,
+			    unsigned int depth)
 {
 	if (c->kind == CONTAINER_ARRAY) {
-		write_at(w, c->element, offset + c->data, depth + 1);
+		object_write(w, c->element, offset + c->data, depth + 1);
 		return;
 	}
-	if (put_unknown(w, offset + c->data, 8))
+	if (object_put_unknown(w, offset + c->data, 8))
 		return;
-	uint64_t data = number_at(w->o, offset + c->data, 8);
+	uint64_t data = object_number_at(w->o, offset + c->data, 8);
 	if (c->kind == CONTAINER_POINTER) {
-		put(w, data ? "0x%" PRIx64 : "NULL", data);
+		object_put(w, data ? "0x%" PRIx64 : "NULL", data);
 		return;
 	}
-	if (put_unknown(w, offset + c->length, 8))
+	if (object_put_unknown(w, offset + c->length, 8))
 		return;
-	uint64_t length = number_at(w->o, offset + c->length, 8);
-	if (c->is_end)
-		length = c->element->size ? (length - data) / c->element->size : 0;
+	uint64_t length = object_number_at(w->o, offset + c->length, 8);
+	if (!length_of(w, c, data, &length))
+		return;
 	if (c->kind == CONTAINER_TEXT)
-		write_text(w, offset + c->data, data, length);
+		write_text(w, c->element, offset + c->data, data, length);
 	else
 		write_sequence(w, c->element, data, length, depth);
 }
@@ -160,24 +187,58 @@ static bool is_tuple_member(const char *name)
 	return name && name[0] == '_' && name[1] == '_' && name[2] >= '0' && name[2] <= '9';
 }
 
+static bool is_library(const struct type *t)
+{
+	struct collection collection;
+	struct container container;
+
+	return container_of(t, &container) || collection_of(t, &collection);
+}
+
+static void write_each_member(struct writer *w, const struct type *t, uint64_t offset,
+			      unsigned int depth, size_t *written);
+
+static void write_member(struct writer *w, const struct type_member *m, bool is_tuple,
+			 uint64_t offset, unsigned int depth, size_t *written)
+{
+	bool is_base = m->is_base && !m->vtable_offset && type_has_members(m->type);
+
+	/* The members of a base are those of the whole; a string or map stays what it is. */
+	if (is_base && depth < DEPTH_MAX * 2 && !is_library(m->type)) {
+		write_each_member(w, m->type, offset + m->offset, depth + 1, written);
+		return;
+	}
+	object_put(w, "%s", (*written)++ ? ", " : "");
+	if (!is_tuple && m->name && !is_base)
+		object_put(w, ".%s ", m->name);
+	if (m->bit_size || m->vtable_offset)
+		object_put(w, "...");
+	else
+		object_write(w, m->type, offset + m->offset, depth + 1);
+}
+
+static void write_each_member(struct writer *w, const struct type *t, uint64_t offset,
+			      unsigned int depth, size_t *written)
+{
+	size_t n;
+	const struct type_member *m = type_members(t, &n);
+	bool is_tuple = n && is_tuple_member(m[0].name);
+
+	for (size_t i = 0; i < n && w->used + 1 < w->n; i++)
+		write_member(w, &m[i], is_tuple, offset, depth, written);
+}
+
 static void write_members(struct writer *w, const struct type *t, uint64_t offset,
 			  unsigned int depth)
 {
 	size_t n;
 	const struct type_member *m = type_members(t, &n);
 	bool is_tuple = n && is_tuple_member(m[0].name);
+	size_t written = 0;
 
-	put(w, is_tuple ? "(" : "{");
-	for (size_t i = 0; i < n && w->used + 1 < w->n; i++) {
-		put(w, "%s", i ? ", " : "");
-		if (!is_tuple && m[i].name)
-			put(w, ".%s ", m[i].name);
-		if (m[i].bit_size || m[i].vtable_offset)
-			put(w, "...");
-		else
-			write_at(w, m[i].type, offset + m[i].offset, depth + 1);
-	}
-	put(w, is_tuple ? ")" : "}");
+	object_put(w, is_tuple ? "(" : "{");
+	write_each_member(w, t, offset, depth, &written);
+	object_put(w, is_tuple ? ")" : "}");
 }
 
 static const struct type_variant *variant_of(const struct type_variants *v, uint64_t number)
@@ -201,30 +262,52 @@ static void write_variant(struct writer *w, const struct type_variants *v, const
 	uint64_t at = offset + v->offset;
 	size_t n;
 
-	if (v->discriminant && put_unknown(w, at, v->discriminant->size))
+	if (v->discriminant && object_put_unknown(w, at, v->discriminant->size))
 		return;
-	const struct type_variant *variant =
-		variant_of(v, v->discriminant ? number_at(w->o, at, v->discriminant->size) : 0);
+	const struct type_variant *variant = variant_of(
+		v, v->discriminant ? object_number_at(w->o, at, v->discriminant->size) : 0);
 	if (!variant) {
-		put(w, "<no variant of %s>", t->name);
+		object_put(w, "<no variant of %s>", t->name);
 		return;
 	}
-	put(w, "%s", variant->name);
+	object_put(w, "%s", variant->name);
 	type_members(variant->type, &n);
 	if (n)
 		write_members(w, variant->type, offset + variant->offset, depth + 1);
+}
+
+/* An array of char up to its NUL. False: it does not look like text. */
+static bool write_characters(struct writer *w, const struct type *t, uint64_t offset)
+{
+	const struct type *element = type_target(t);
+	const char *text = (const char *)w->o->bytes + offset;
+	uint64_t size = t->size < TEXT_SHOWN + 1 ? t->size : TEXT_SHOWN + 1;
+
+	if (element->kind != TYPE_CHARACTER || element->size != 1 || !size ||
+	    strncmp(element->name, "char", 4) != 0 || offset + size > OBJECT_BYTES_MAX)
+		return false;
+	for (uint64_t i = 0; i < size; i++)
+		if (w->o->state[offset + i] != OBJECT_KNOWN)
+			return false;
+	if (w->used + 8 >= w->n ||
+	    !value_quote(text, strnlen(text, size), TEXT_SHOWN, w->buf + w->used, w->n - w->used))
+		return false;
+	w->used += strlen(w->buf + w->used);
+	return true;
 }
 
 static void write_array(struct writer *w, const struct type *t, uint64_t offset, unsigned int depth)
 {
 	const struct type *element = type_target(t);
 
-	put(w, "[");
-	for (uint64_t i = 0; i < t->count && i < SHOWN_MAX; i++) {
-		put(w, "%s", i ? ", " : "");
-		write_at(w, element, offset + i * element->size, depth + 1);
+	if (write_characters(w, t, offset))
+		return;
+	object_put(w, "[");
+	for (uint64_t i = 0; i < t->count && i < OBJECT_SHOWN_MAX; i++) {
+		object_put(w, "%s", i ? ", " : "");
+		object_write(w, element, offset + i * element->size, depth + 1);
 	}
-	put(w, "%s]", t->count > SHOWN_MAX ? ", ..." : "");
+	object_put(w, "%s]", t->count > OBJECT_SHOWN_MAX ? ", ..." : "");
 }
 
 /*
@@ -236,14 +319,14 @@ static void write_interface(struct writer *w, uint64_t table, uint64_t data)
 	struct place place;
 
 	if (!table) {
-		put(w, "nil");
+		object_put(w, "nil");
 		return;
 	}
 	symbols_data_place(w->o->s, table, &place);
 	const char *name = place.function && !place.offset ? strstr(place.function, "itab.") : NULL;
 	if (name)
-		put(w, "(%.*s)", (int)strcspn(name + 5, ","), name + 5);
-	put(w, "0x%" PRIx64, data);
+		object_put(w, "(%.*s)", (int)strcspn(name + 5, ","), name + 5);
+	object_put(w, "0x%" PRIx64, data);
 }
 
 static bool is_interface(const struct type *t, const struct type_member **m)
@@ -256,46 +339,100 @@ static bool is_interface(const struct type *t, const struct type_member **m)
 	       (!strcmp((*m)[0].name, "tab") || !strcmp((*m)[0].name, "_type"));
 }
 
+/* A struct of the program that has a base in the library, and members of its own. */
+static bool is_derived(const struct type *t)
+{
+	size_t n;
+	const struct type_member *m = type_members(t, &n);
+	bool has_base = false;
+	bool has_own = false;
+
+	for (size_t i = 0; i < n; i++) {
+		has_base = has_base || (m[i].is_base && is_library(m[i].type));
+		has_own = has_own || !m[i].is_base;
+	}
+	return has_base && has_own;
+}
+
 static void write_struct(struct writer *w, const struct type *t, uint64_t offset,
 			 unsigned int depth)
 {
 	const struct type_variants *variants = type_variants(t);
+	struct collection collection;
 	const struct type_member *m;
 	struct container c;
 
 	if (variants)
 		write_variant(w, variants, t, offset, depth);
+	else if (is_derived(t))
+		write_members(w, t, offset, depth);
 	else if (container_of(t, &c))
-		write_container(w, &c, t, offset, depth);
-	else if (is_interface(t, &m) && !put_unknown(w, offset, t->size))
-		write_interface(w, number_at(w->o, offset, 8), number_at(w->o, offset + 8, 8));
+		write_container(w, &c, offset, depth);
+	else if (collection_of(t, &collection))
+		object_write_collection(w, &collection, t, offset, depth);
+	else if (is_interface(t, &m) && !object_put_unknown(w, offset, t->size))
+		write_interface(w, object_number_at(w->o, offset, 8),
+				object_number_at(w->o, offset + 8, 8));
 	else if (!is_interface(t, &m))
 		write_members(w, t, offset, depth);
 }
 
-static void write_at(struct writer *w, const struct type *t, uint64_t offset, unsigned int depth)
+static void write_number(struct writer *w, const struct type *t, uint64_t offset)
+{
+	uint64_t words[2] = { object_number_at(w->o, offset, 8), 0 };
+
+	if (t->size > 16) {
+		object_put(w, "<%" PRIu64 " bytes>", t->size);
+	} else if (t->size > 8) {
+		words[1] = object_number_at(w->o, offset + 8, t->size - 8);
+		value_wide_text(t, words, w->buf + w->used, w->n - w->used);
+	} else {
+		value_number_text(w->o->s, t, object_number_at(w->o, offset, t->size),
+				  w->buf + w->used, w->n - w->used);
+	}
+	w->used += strlen(w->buf + w->used);
+}
+
+/* What the library's types have elsewhere is shown behind a pointer to one, as text is. */
+static void write_target(struct writer *w, const struct type *t, uint64_t offset,
+			 unsigned int depth)
+{
+	uint64_t address = object_number_at(w->o, offset, 8);
+
+	if (!address || !object_shows_target(t))
+		return;
+	object_put(w, " ");
+	object_write_elsewhere(w, type_target(t), address, depth);
+}
+
+bool object_shows_target(const struct type *t)
+{
+	const struct type *target =
+		t->size == 8 && (t->kind == TYPE_REFERENCE || t->kind == TYPE_POINTER) ?
+			type_target(t) :
+			NULL;
+
+	return target && target->kind == TYPE_STRUCT && target->size && is_library(target);
+}
+
+void object_write(struct writer *w, const struct type *t, uint64_t offset, unsigned int depth)
 {
 	if (depth > DEPTH_MAX || w->used + 1 >= w->n) {
-		put(w, "...");
+		object_put(w, "...");
 	} else if (t->refusal) {
-		put(w, "<not read: %s>", t->refusal);
+		object_put(w, "<not read: %s>", t->refusal);
 	} else if (t->kind == TYPE_STRUCT) {
 		write_struct(w, t, offset, depth);
+	} else if (t->kind == TYPE_UNION && type_has_members(t) && t->size) {
+		write_members(w, t, offset, depth);
 	} else if (t->kind == TYPE_ARRAY && type_target(t)->size) {
 		write_array(w, t, offset, depth);
 	} else if (!t->size) {
-		put(w, "()");
-	} else if (!put_unknown(w, offset, t->size)) {
-		uint64_t words[2] = { number_at(w->o, offset, 8), 0 };
-		if (t->size > 16) {
-			put(w, "<%" PRIu64 " bytes>", t->size);
-		} else if (t->size > 8) {
-			words[1] = number_at(w->o, offset + 8, t->size - 8);
-			value_wide_text(t, words, w->buf + w->used, w->n - w->used);
-		} else
-			value_number_text(w->o->s, t, number_at(w->o, offset, t->size),
-					  w->buf + w->used, w->n - w->used);
-		w->used += strlen(w->buf + w->used);
+		object_put(w, "()");
+	} else if (!object_put_unknown(w, offset, t->size)) {
+		write_number(w, t, offset);
+		if (t->kind == TYPE_POINTER || t->kind == TYPE_REFERENCE)
+			write_target(w, t, offset, depth);
 	}
 }
 
@@ -304,5 +441,5 @@ void object_text(struct object *o, const struct type *t, char *buf, size_t n)
 	struct writer w = { .o = o, .buf = buf, .n = n };
 
 	buf[0] = 0;
-	write_at(&w, t, 0, 0);
+	object_write(&w, t, 0, 0);
 }

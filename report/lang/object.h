@@ -30,12 +30,16 @@ struct object_capture {
 
 struct object {
 	struct symbols *s;
+	uint64_t address; /* of the first byte; 0: not known, or in registers */
 	/* What a hit has of memory beside the value itself. */
 	struct object_capture capture[OBJECT_CAPTURES_MAX];
 	size_t captures;
 	uint8_t bytes[OBJECT_BYTES_MAX];
 	uint8_t state[OBJECT_BYTES_MAX];
 };
+
+/* A pointer to a string, a map or the like: what it leads to is a part of the text. */
+bool object_shows_target(const struct type *t);
 
 void object_text(struct object *o, const struct type *t, char *buf, size_t n);
 

@@ -167,8 +167,9 @@ cpp_language()
 	fi
 	refused a_name_without_its_tag_is_found tagged \
 		'.function | test("tagged$")'
-	refused classes_go_by_their_addresses tagged \
-		'(.args.s // "" | test("^{...} at 0x")) and .args.n < 60'
+	# The class goes by its address; the library of LLVM has a string of another form.
+	[ "$program" = cpp_llvm ] ||
+		refused classes_go_by_their_addresses tagged '.args.s == "\"a\"" and .args.n < 60'
 	holds 'numbers[1] == 3'
 	holds 'fixed[2] == 3'
 	holds 'owner->next->value == 3'

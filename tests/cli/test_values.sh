@@ -250,6 +250,71 @@ fortran()
 	kill "$pid"
 }
 
+# Each call of library.cc in turn, without addresses.
+library_calls()
+{
+	cat <<'END'
+text(s=@ "hello", v="view", by_value="a text of more than forty bytes, which i...")
+wide(w=@ "wïde", u=@ "u16 😀")
+sequence(v=@ [1, 2, 3], l=@ [4, 5])
+points(p=@ [{.x 1, .y 2, .name "one"}, {.x 3, .y 4, .name "two"}], a=@ [7, 8])
+maps(m=@ {"a": 1, "b": 2}, s=@ {5, 6, 7})
+hashes(u=@ {7: "seven"})
+maybe(p=@ {.x 1, .y 2, .name "inside"}, l=@ {.text "large", .last ...}, n=@ 5)
+alternative(c=@ {.index 0, 3})
+alternative(c=@ {.index 1, "chosen"})
+others(t=@ (4, "tuple"), a=@ 9, b=@ {"base", .more 6})
+owners(u=@ @, s=@ @)
+lookalikes(o=@, l=@)
+text(s=@ "", v="", by_value="")
+wide(w=@ "", u=@ "")
+sequence(v=@ [], l=@ [])
+points(p=@ [], a=@ [0, 0])
+maps(m=@ {}, s=@ {})
+hashes(u=@ {})
+maybe(p=@ nullopt, l=@ nullopt, n=@ nullopt)
+owners(u=@ NULL, s=@ NULL)
+text(s=@ "", v="", by_value="a text that is long enough for the heap")
+maps(m=@ {}, s=@ {1})
+sequence(v=@ [2, 2, 2, 2, 2, 2, 2, 2, ... 100000 in all], l=@ [1, 1, 1, 1, 1, 1, 1, 1, ... 1000 in all])
+maps(m=@ {"10000": 0, ... 5000 in all}, s=@ {0, ... 100 in all})
+text(s=@ <not valid: 6510615555426900570 bytes of text>, v="", by_value="")
+sequence(v=@ <not valid: it ends before it begins>, l=@ <not valid: 6510615555426900570 elements>)
+maps(m=@ <not valid: 6510615555426900570 elements>, s=@ <not valid: 6510615555426900570 elements>)
+hashes(u=@ <not valid: 6510615555426900570 elements>)
+alternative(c=@ <no alternative 90 of const choice>)
+maybe(p=@ nullopt, l=@ nullopt, n=@ <not valid: engaged is 90>)
+sequence(v=@ [], l=@ [77, 77, 77])
+maps(m=@ {}, s=@ {88, <no node>, ... 1000 in all})
+END
+}
+
+# of_library NAME COMPILER...: strings, maps and the like, good and broken, as people read them.
+of_library()
+{
+	name=$1
+	shift
+	if ! command -v "$1" >/dev/null || ! "$@" -g -O1 "$folder/library.cc" -o "$tmp/$name" 2>"$tmp/err"
+	then
+		skip "$name: all" "$1"
+		return
+	fi
+	command='break'
+	watch text wide sequence points maps hashes maybe alternative others owners lookalikes --args \
+		-- "$tmp/$name"
+	# The program may have ended before the nodes of a large map are read.
+	sed -n 's/^[0-9:.]* *[^ ]* *\([a-z]*(.*)\) .*from .*/\1/p' "$tmp/out" |
+		sed 's/0x[0-9a-f]*/@/g
+			s/{"10000": 0\(, "1000[1-7]": [1-7]\)*\(, <unreadable>\)*, \.\.\. /{"10000": 0, ... /
+			s/{0\(, [1-7]\)*\(, <unreadable>\)*, \.\.\. /{0, ... /' >"$tmp/calls"
+	library_calls | diff - "$tmp/calls" >"$tmp/races.json"
+	ok "$name: values_of_the_library_are_as_in_the_source_or_not_valid" $?
+	watch maybe alternative owners --args --json -- "$tmp/$name"
+	grep -q '"p": *{[^}]*"value": *"{\.x 1, \.y 2, \.name \\"inside\\"}"' "$tmp/out" &&
+		grep -q '"c": *{[^}]*"value": *"{\.index 1, \\"chosen\\"}"' "$tmp/out"
+	ok "$name: json_has_them_beside_the_pointer" $?
+}
+
 generated()
 {
 	[ "$values" = 0 ] && return
@@ -267,6 +332,8 @@ versions
 memory
 narrow
 fortran
+of_library library_gcc g++ -std=c++17
+of_library library_clang clang++ -std=c++20
 generated
 echo "1..$count"
 exit $((failed > 0))
