@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_model.sh - the models of poke and traps hold, and each piece taken away breaks them.
+# test_model.sh - the models of poke, on x86-64 and arm64, and of traps hold, and each piece taken away
+# breaks them.
 # $1: the directory of the models.
 
 # shellcheck source=tests/cli/tap.sh disable=SC2154 # tmp comes from there
@@ -26,6 +27,22 @@ traps LATE_PUBLICATION
 traps NO_REFCOUNT
 traps NO_RUNNING
 traps NO_GENERATION
+poke_arm64 -
+poke_arm64 +LOGGED
+poke_arm64 +FLIP
+poke_arm64 NO_MAINTENANCE
+poke_arm64 NO_SYNC
+poke_arm64 NO_LAST_SYNC
+poke_arm64 DIRECT
+poke_arm64 NO_WHOLE_WORDS
+poke_arm64 NO_ORPHAN_RULE
+poke_arm64 NO_GENERATION
+poke_arm64 GENERATION_FIRST
+poke_arm64 NO_REFCOUNT
+poke_arm64 EMULATE_ALL
+poke_arm64 ONE_ADDRESS
+poke_arm64 HIDDEN_SLOT
+poke_arm64 FLIP_LOGGED
 '
 # shellcheck disable=SC2086 # words, two to a case
 set -- $cases
