@@ -27,6 +27,9 @@ uint64_t arch_vector_bytes(const ucontext_t *context);
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 
+/* 1: a SIGTRAP with this si_code is that of a breakpoint instruction. */
+int arch_is_trap_code(int32_t code);
+
 /* 1: a breakpoint instruction whose trap has SI_KERNEL is before pc. */
 int arch_is_at_breakpoint(const ucontext_t *context);
 

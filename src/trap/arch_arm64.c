@@ -50,6 +50,11 @@ TRAP_PATH int arch_steps_past(uint32_t access)
 	return access == TRAPLINE_AMOUNT;
 }
 
+TRAP_PATH int arch_is_trap_code(int32_t code)
+{
+	return code == TRAP_BRKPT;
+}
+
 /* brk has a code of its own in siginfo. */
 TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 {

@@ -49,6 +49,11 @@ TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 	return software[0] == FP_MAGIC ? software[1] : FP_BYTES;
 }
 
+TRAP_PATH int arch_is_trap_code(int32_t code)
+{
+	return code == SI_KERNEL;
+}
+
 /* The number of the last exception would state nothing: it stays until the next one. */
 TRAP_PATH int arch_is_at_breakpoint(const ucontext_t *context)
 {

@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/frame.h"
+#include "base/restart.h"
 #include "base/sent.h"
 #include "base/shared_signal.h"
 #include "base/sys.h"
@@ -42,12 +43,6 @@
 /* As TRAP_PERF_CODE. */
 #define TRAP_PERF_FLAG_ASYNC_BIT 1u
 
-/* RSEQ_SIG of glibc's <bits/rseq.h>, by architecture. */
-#if defined(__x86_64__)
-#define RSEQ_SIGNATURE 0x53053053u
-#else
-#define RSEQ_SIGNATURE 0xd428bc00u
-#endif
 #define RSEQ_ABORTS_MAX 64u
 /* Bytes of stack, to find out that there is no room for more. */
 #define ROOM_TO_LOOK 1536u
@@ -650,7 +645,7 @@ TRAP_PATH static int is_foreign(const siginfo_t *siginfo, ucontext_t *context)
 	const struct siginfo_perf *info = (const void *)siginfo;
 	struct siginfo_perf made;
 
-	if (info->code == SI_KERNEL && poke_on_int3(context))
+	if (arch_is_trap_code(info->code) && poke_on_int3(context))
 		return 0;
 	if (arch_has_lost_cause(siginfo, context)) {
 		counter_add(&trap_lost_causes, 1);

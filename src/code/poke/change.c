@@ -22,11 +22,13 @@
 #include "code/poke/traps.h"
 
 #include <errno.h>
+#include <link.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -240,6 +242,26 @@ uint64_t change_find_restorer(void)
 	return action[2];
 }
 
+/* Without a restorer a handler returns to the kernel's object, which it calls for the time too. */
+static void find_way_back(struct change *change)
+{
+	const char *object = (const char *)getauxval(AT_SYSINFO_EHDR);
+	const ElfW(Ehdr) *const head = (const void *)object;
+
+	change->restorer = change_find_restorer();
+	change->restorer_bytes = RESTORER_BYTES;
+	if (change->restorer || !head)
+		return;
+	change->restorer = (uintptr_t)object;
+	for (int i = 0; i < head->e_phnum; i++) {
+		const ElfW(Phdr) *ph =
+			(const void *)(object + head->e_phoff + (size_t)i * head->e_phentsize);
+
+		if (ph->p_type == PT_LOAD)
+			change->restorer_bytes = ph->p_offset + ph->p_memsz;
+	}
+}
+
 int change_is_needed_by_handler(const struct change *change, uint64_t address, size_t len)
 {
 	uint64_t from = (uintptr_t)__start_trap_path;
@@ -247,7 +269,7 @@ int change_is_needed_by_handler(const struct change *change, uint64_t address, s
 	uint64_t back = change->restorer;
 
 	return (address < to && address + len > from) ||
-	       (address < back + RESTORER_BYTES && address + len > back);
+	       (address < back + change->restorer_bytes && address + len > back);
 }
 
 int change_begin(struct change *change, size_t n, uint32_t writers, struct code_problem *problem)
@@ -258,7 +280,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	change->form = CODE_FORM_TRAP;
 	change->problem = problem;
 	change->number = ++batch_number;
-	change->restorer = change_find_restorer();
+	find_way_back(change);
 	problem->why = "no memory for the change";
 	if (n > UINT32_MAX / sizeof(struct poke_entry))
 		return -ENOMEM;
@@ -273,7 +295,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	change->batch->is_long = 0;
 	spare_batch = (struct buffer){ NULL, 0 };
 	change->text = (struct text){
-		.writers = writers ? writers : UINT32_MAX,
+		.writers = (writers ? writers : UINT32_MAX) & CODE_WRITERS,
 		.entries = change->batch->entries,
 		.spans = spans_buffer.memory,
 	};

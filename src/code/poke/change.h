@@ -11,8 +11,9 @@ struct change {
 	struct text text;
 	struct code_problem *problem;
 	uint64_t number;
-	uint64_t restorer; /* libc's return trampoline of signals */
-	uint8_t form;	   /* enum code_form */
+	uint64_t restorer; /* libc's return trampoline of signals, or the kernel's object */
+	uint64_t restorer_bytes;
+	uint8_t form; /* enum code_form */
 };
 /* Where a handler of SIGTRAP returns to: libc's code. AS-Safe. */
 uint64_t change_find_restorer(void);

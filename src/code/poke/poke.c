@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* poke.c - changing the bytes at many sites under running threads: the protocol of poke.h. */
-#include <cpuid.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "code/log/code_stream.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
+#include "code/poke/poke_store.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/reserved.h"
 #include "code/poke/restartable.h"
@@ -18,64 +18,13 @@
 #include "code/step/step_plan.h"
 #include "record/code_layout.h"
 
-#define WORD_BYTES 8u
 #define JUMP_BYTES 5u /* of a probe */
-
-enum poke_promise poke_promise;
-
-/*
- * AMD states that stores inside an aligned 8 bytes are fetched whole; Intel has an erratum
- * ("Unsynchronized Cross-Modifying Code Operations", JDK-8223613).
- */
-static int is_amd(void)
-{
-	unsigned int a;
-	unsigned int b;
-	unsigned int c;
-	unsigned int d;
-
-	return __get_cpuid(0, &a, &b, &c, &d) &&
-	       ((b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx) ||
-		(b == 0x6f677948 && d == 0x6e65476e && c == 0x656e6975));
-}
-
-int poke_stores_are_promised(void)
-{
-	if (poke_promise == PROMISE_UNKNOWN)
-		poke_promise = is_amd() ? PROMISE_STORES : PROMISE_NONE;
-	return poke_promise == PROMISE_STORES;
-}
-
-static int is_one_word(uint64_t first, uint64_t last)
-{
-	return first / WORD_BYTES == last / WORD_BYTES;
-}
 
 static int refuse(struct change *change, const struct poke_entry *entry, int err, const char *why)
 {
 	change->problem->site = entry->site;
 	change->problem->why = why;
 	return err;
-}
-
-/* 1: the form without int3 that is asked for can be stored. */
-static int can_store(const struct poke_entry *entry, uint32_t flags)
-{
-	uint64_t first = entry->address;
-	uint64_t last = entry->address + 1;
-
-	if (!poke_stores_are_promised() || (flags & TRAPLINE_POKE_SPIN && entry->len < 2))
-		return 0;
-	if (flags & TRAPLINE_POKE_SINGLE_STORE) {
-		last = entry->address + entry->len - 1;
-		while (first < last && entry->before[first - entry->address] ==
-					       entry->after[first - entry->address])
-			first++;
-		while (last > first &&
-		       entry->before[last - entry->address] == entry->after[last - entry->address])
-			last--;
-	}
-	return is_one_word(first, last);
 }
 
 int poke_exchange_all(struct change *change)
@@ -92,7 +41,7 @@ int poke_exchange_all(struct change *change)
 /* What cannot be stored is made by copies of pages that replace all. */
 static int check_stores(struct change *change, const struct poke_entry *entry, uint32_t flags)
 {
-	if (can_store(entry, flags) || change->text.writers == TRAPLINE_WRITE_EXCHANGE)
+	if (poke_can_store(entry, flags) || change->text.writers == TRAPLINE_WRITE_EXCHANGE)
 		return 0;
 	change->problem->site = entry->site;
 	return poke_exchange_all(change);
@@ -206,10 +155,12 @@ static int take_sites(struct change *change, const struct trapline_poke_site *si
 		    !sites[i].bytes)
 			return refuse(change, entry, -EINVAL,
 				      "a site has 1 to 15 bytes, expected and new ones");
+		if ((entry->address | entry->len) % CODE_ALIGN)
+			return refuse(change, entry, -EINVAL, "a site is whole words of 4 bytes");
 		uint64_t before = take_bytes(entry->before, sites[i].expect, sites[i].len);
 		uint64_t after = take_bytes(entry->after, sites[i].bytes, sites[i].len);
 		/* What is longer than a word is not inspected: one sync more at worst. */
-		batch->is_long |= (before ^ after) > 0xff || entry->len > 8;
+		batch->is_long |= (before ^ after) >> TRAP_BYTES * 8 || entry->len > 8;
 	}
 	return 0;
 }

@@ -21,6 +21,8 @@
  *   has one sync. tests/model/poke.pml proves it. A reader of the code log must know when the last
  *   trap was possible.
  *
+ * On arm64 a word takes the part of the first byte, and brk that of int3: trap_code_arm64.h.
+ *
  * What the handler reads, and how it may change:
  * R1. The handler enters quiesce (counted in) before it loads poke_view, leaves after the last
  *     look at what it found there. It copies what it needs later.

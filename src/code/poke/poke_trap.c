@@ -11,7 +11,6 @@
 #include "base/frame.h"
 #include "base/hash.h"
 #include "base/sys.h"
-#include "base/text_byte.h"
 #include "base/trap_path.h"
 #include "code/log/code_emit.h"
 #include "code/poke/history.h"
@@ -174,7 +173,7 @@ TRAP_PATH static int run_callback(struct found *found, uint64_t address, ucontex
 	self.set = NULL;
 	self.frame = NULL;
 	atomic_add(&set->running, -1u);
-	return (uint64_t)context->uc_mcontext.gregs[REG_RIP] != address;
+	return trap_pc(context) != address;
 }
 
 /* Memory that a new child may still share with its parent, which may be changing it. */
@@ -201,7 +200,7 @@ TRAP_PATH static int had_int3(uint64_t address)
 /* Unreadable: unmapped since, and the fault is the program's to see. */
 TRAP_PATH static int has_int3(uint64_t address)
 {
-	return text_byte(address) == INT3;
+	return trap_is_at(address);
 }
 
 /* Neither a site nor a trap, but it was one. 1: run the pc again. */
@@ -220,16 +219,16 @@ TRAP_PATH static int is_orphan(uint64_t address, uint64_t generation)
 
 TRAP_PATH int poke_was_put_back(const ucontext_t *context)
 {
-	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+	uint64_t pc = trap_pc(context);
 
 	if (!atomic_get(&poke_view.generation))
 		return 0; /* nothing was ever changed */
-	if (!had_int3(pc) || has_int3(pc - 1)) {
+	if (!TRAP_BEHIND || !had_int3(pc) || has_int3(pc - TRAP_BEHIND)) {
 		counter_add(&poke_stats.foreign, 1);
 		return 0;
 	}
 	counter_add(&poke_stats.orphans, 1);
-	code_emit_hit(pc - 1, pc, 1);
+	code_emit_hit(pc - TRAP_BEHIND, pc, 1);
 	return 1;
 }
 
@@ -241,7 +240,7 @@ TRAP_PATH int poke_is_nested(const ucontext_t *context)
 TRAP_PATH int poke_on_int3(ucontext_t *context)
 {
 	uint64_t generation = atomic_get(&poke_view.generation);
-	uint64_t address = (uint64_t)context->uc_mcontext.gregs[REG_RIP] - 1;
+	uint64_t address = trap_pc(context) - TRAP_BEHIND;
 	struct found found;
 
 	if (!generation)
@@ -253,7 +252,7 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 
 	if (!is_ours && !is_orphan(address, generation))
 		return 0;
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)address;
+	trap_set_pc(context, address);
 	if (!is_ours)
 		code_emit_hit(address, address, 1);
 	if (!is_ours || (found.set && run_callback(&found, address, context)))
@@ -271,6 +270,6 @@ TRAP_PATH int poke_on_int3(ucontext_t *context)
 	}
 	step_take(&found.step, address, context);
 	if (found.is_of_batch)
-		code_emit_hit(address, (uint64_t)context->uc_mcontext.gregs[REG_RIP], 0);
+		code_emit_hit(address, trap_pc(context), 0);
 	return 1;
 }

@@ -5,9 +5,9 @@
 
 #include "base/atomic.h"
 #include "code/poke/poke.h"
+#include "code/poke/trap_code.h"
 #include "code/step/step.h"
 
-#define INT3 0xcc
 #define SITE_MAX TRAPLINE_POKE_LEN_MAX
 
 struct poke_entry {

@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "code/poke/quiesce.h"
+#include "code/poke/trap_code.h"
 
 /* A handler is inside for a microsecond, unless its thread was stopped or preempted there. */
 #define SPINS 200
@@ -31,7 +32,7 @@ static int wait_for(uint32_t side)
 	for (int i = 0; i < SPINS; i++) {
 		if (is_empty(side))
 			return 0;
-		__builtin_ia32_pause();
+		code_pause();
 	}
 	for (int i = 0; i < NAPS; i++) {
 		struct timespec nap = { 0, NAP_NS };

@@ -29,8 +29,6 @@
 #include "code/poke/region.h"
 #include "record/code_layout.h"
 
-#define REACH 0x70000000ll
-#define STEP_BYTES (16ll << 20)
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U
 #endif
@@ -58,8 +56,8 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 
 	if (!near)
 		return sys_mmap(NULL, bytes, protection, flags, fd, 0);
-	near &= ~(uint64_t)(STEP_BYTES - 1);
-	for (int64_t away = STEP_BYTES; away < REACH; away += STEP_BYTES) {
+	near &= ~(uint64_t)(CODE_REACH_STEP - 1);
+	for (int64_t away = CODE_REACH_STEP; away < CODE_REACH; away += CODE_REACH_STEP) {
 		at = sys_mmap((void *)(uintptr_t)(near - away), bytes, protection,
 			      flags | MAP_FIXED_NOREPLACE, fd, 0);
 		if (at == (long)(near - away))
@@ -186,7 +184,7 @@ static int map_new(struct region *region, uint64_t near, size_t bytes)
 		return (int)start;
 	}
 	for (size_t i = 0; i < bytes; i++)
-		alias[i] = INT3;
+		alias[i] = TRAP_FILL;
 	kept_fd_take(&region->memory, fd);
 	region->alias = alias;
 	region->bytes = bytes;
@@ -208,7 +206,7 @@ int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *p
 	struct region *region = take_free();
 	err = region ? map_new(region, near, bytes) : -ENOMEM;
 	if (!err)
-		code_stream_fill(begin_ns, region->start, region->bytes, INT3);
+		code_stream_fill(begin_ns, region->start, region->bytes, TRAP_FILL);
 	if (!err)
 		*out = (void *)(uintptr_t)region->start;
 	else if (err == -ENOSPC)
@@ -246,11 +244,6 @@ int region_free(void *code)
 	return 0;
 }
 
-static void copy(void *to, const void *from, size_t bytes)
-{
-	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
-}
-
 int region_write(void *code, const void *bytes, size_t n, struct code_problem *problem)
 {
 	int err = poke_lock_take(problem);
@@ -268,7 +261,8 @@ int region_write(void *code, const void *bytes, size_t n, struct code_problem *p
 		};
 
 		if (alias)
-			copy(alias, bytes, n);
+			code_copy(alias, bytes, n);
+		code_sync_caches((uintptr_t)code, n);
 		region_seal();
 		poke_sync();
 		code_stream_slot(&fresh);
@@ -306,7 +300,7 @@ static int make_copy(struct region_copy *out, const void *contents)
 		sys_close(fd);
 		return memory_error(alias);
 	}
-	copy(alias, contents, bytes);
+	code_copy(alias, contents, bytes);
 	out->alias = alias;
 	out->fd = fd;
 	return 0;
@@ -365,7 +359,7 @@ void region_before_fork(void)
 		if (memory_failed(regions[i].snapshot))
 			regions[i].snapshot = NULL;
 		else
-			copy(regions[i].snapshot, regions[i].alias, regions[i].bytes);
+			code_copy(regions[i].snapshot, regions[i].alias, regions[i].bytes);
 	}
 	atomic_set(&region_is_forking, 1);
 }

@@ -15,13 +15,13 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/restart.h"
 #include "base/sys.h"
 #include "base/table_size.h"
 #include "code/poke/change.h"
 #include "code/poke/restartable.h"
 
 #define ROWS_MAX TABLE_SIZE(1024, 2) /* two for each sequence */
-#define RSEQ_SIGNATURE 0x53053053u   /* x86-64, of glibc's <bits/rseq.h> */
 #define SEQUENCE_BYTES_MAX 65536u
 #define FORK_NAP_NS 100000
 #define FORK_NAPS 10000 /* a second and more */

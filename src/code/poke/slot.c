@@ -23,8 +23,6 @@
 
 #define ARENA_BYTES SLOT_ARENA_BYTES
 #define ARENA_MAX SLOT_ARENAS
-#define JUMP_BYTES 5u
-#define REACH 0x70000000ll /* 1.75 GiB: also operands at the far end of the text */
 
 struct slot {
 	uint64_t address; /* of the original; 0: free */
@@ -89,7 +87,7 @@ static int is_near(uint64_t a, uint64_t b)
 {
 	int64_t distance = (int64_t)(a - b);
 
-	return distance < REACH && distance > -REACH;
+	return distance < CODE_REACH && distance > -CODE_REACH;
 }
 
 static struct slot_arena *arena_near(uint64_t near, size_t bytes, const char **why)
@@ -105,7 +103,7 @@ static struct slot_arena *arena_near(uint64_t near, size_t bytes, const char **w
 	int64_t start = region_find(near, ARENA_BYTES, PROT_READ | PROT_EXEC,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (start < 0) {
-		*why = "no free memory within 2 GiB of the text for a copy of the instruction";
+		*why = "no free memory within reach of the text for a copy of the instruction";
 		return NULL;
 	}
 	slot_arenas[slot_arena_count] = (struct slot_arena){ (uint64_t)start, 0 };
@@ -140,19 +138,15 @@ static int build(uint64_t address, const uint8_t *bytes, size_t len, uint64_t sl
 		err = insn_relocate(&insn, bytes + done, address + done, slot + length, &copy, why);
 		if (err)
 			return err;
-		if (length + copy.length + JUMP_BYTES > SLOT_BYTES)
+		if (length + copy.length + CODE_JUMP_BYTES > SLOT_BYTES)
 			return -EOPNOTSUPP;
 		add_pair(fresh, length, address + done);
 		memcpy(out + length, copy.bytes, copy.length);
 		length += copy.length;
 	}
-	int32_t distance = (int32_t)(address + len - slot - length - JUMP_BYTES);
-
 	add_pair(fresh, length, address + len);
-
-	out[length] = 0xe9;
-	memcpy(out + length + 1, &distance, 4);
-	return (int)(length + JUMP_BYTES);
+	code_put_jump(out + length, slot + length, address + len);
+	return (int)(length + CODE_JUMP_BYTES);
 }
 
 int slot_copy(uint64_t address, const uint8_t *bytes, size_t len, uint64_t *out, const char **why)

@@ -3,40 +3,25 @@
  * slot_origin.c - which instruction a copy is made of. The pc of a thread in the copy shows nothing
  * to an unwinder, or to code that asks whose code that is. The jump behind the copy shows it.
  */
-#include <string.h>
-
+#include "code/poke/slot_origin.h"
 #include "base/atomic.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
-#include "code/poke/slot_origin.h"
-
-#define JUMP 0xe9
+#include "code/poke/trap_code.h"
 
 struct slot_arena slot_arenas[SLOT_ARENAS];
 uint32_t slot_arena_count;
-
-/* Where the jump at pc goes; 0: no jump. */
-TRAP_PATH static uint64_t jump_target(uint64_t pc)
-{
-	const uint8_t *at = (const uint8_t *)(uintptr_t)pc;
-	int32_t distance;
-
-	if (*at != JUMP)
-		return 0;
-	memcpy(&distance, at + 1, sizeof(distance));
-	return pc + 5 + (uint64_t)(int64_t)distance;
-}
 
 TRAP_PATH static uint64_t origin_in(uint64_t slot, uint64_t pc)
 {
 	struct insn insn;
 
 	if (pc != slot)
-		return jump_target(pc);
+		return code_jump_target(pc);
 	/* Before the copy, or inside it where it repeats. */
 	if (insn_decode((const void *)(uintptr_t)slot, INSN_LENGTH_MAX, &insn))
 		return 0;
-	uint64_t next = jump_target(slot + insn.length);
+	uint64_t next = code_jump_target(slot + insn.length);
 	return next ? next - insn.length : 0;
 }
 

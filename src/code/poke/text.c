@@ -210,16 +210,16 @@ static inline void apply(const struct poke_entry *entry, enum text_phase phase, 
 {
 	switch (phase) {
 	case TEXT_INT3:
-		*(volatile uint8_t *)at = INT3;
+		trap_store(at, trap_code);
 		break;
 	case TEXT_TAIL:
-		store_tail(entry, 1, at);
+		store_tail(entry, TRAP_BYTES, at);
 		break;
 	case TEXT_FIRST:
-		*(volatile uint8_t *)at = entry->after[0];
+		trap_store(at, entry->after);
 		break;
 	case TEXT_BACK:
-		*(volatile uint8_t *)at = entry->before[0];
+		trap_store(at, entry->before);
 		break;
 	case TEXT_SPIN:
 		store_2(at, SPIN_CODE);
@@ -234,7 +234,10 @@ static inline void apply(const struct poke_entry *entry, enum text_phase phase, 
 		store_2(at, load_2(entry->before));
 		break;
 	case TEXT_WHOLE:
-		store_word(entry, at);
+		if (TRAP_BYTES == 1)
+			store_word(entry, at);
+		else
+			trap_store(at, entry->after);
 		break;
 	}
 }
@@ -252,7 +255,7 @@ static void apply_all(const struct text *text, const struct text_span *span, enu
 static int has_single_bytes(const struct text *text, const struct text_span *span)
 {
 	for (uint32_t i = span->first; i < span->end; i++)
-		if (text->entries[i].len != 1)
+		if (text->entries[i].len != TRAP_BYTES)
 			return 0;
 	return 1;
 }
@@ -275,21 +278,63 @@ static int is_copied(const struct text *text, const struct text_span *spans, siz
 	return 1;
 }
 
+/* What a phase stores at an entry; no phase of single stores is asked for. */
+static struct iovec stored(const struct poke_entry *entry, enum text_phase phase)
+{
+	switch (phase) {
+	case TEXT_INT3:
+		return (struct iovec){ (void *)trap_code, TRAP_BYTES };
+	case TEXT_TAIL:
+		return (struct iovec){ (void *)(entry->after + TRAP_BYTES),
+				       entry->len - TRAP_BYTES };
+	case TEXT_BACK:
+		return (struct iovec){ (void *)entry->before, TRAP_BYTES };
+	default:
+		return (struct iovec){ (void *)entry->after, TRAP_BYTES };
+	}
+}
+
+static uint64_t stored_at(const struct poke_entry *entry, enum text_phase phase)
+{
+	return entry->address + (phase == TEXT_TAIL ? TRAP_BYTES : 0);
+}
+
+/* A write of its own for each site, where a copy of many bytes promises nothing for one word. */
+static int write_words(struct text *text, const struct text_span *spans, size_t n,
+		       enum text_phase phase, uint32_t writer)
+{
+	int err = 0;
+
+	for (uint32_t i = spans->first; i < spans[n - 1].end && !err; i++) {
+		const struct iovec part = stored(&text->entries[i], phase);
+		uint64_t at = stored_at(&text->entries[i], phase);
+
+		if (!part.iov_len)
+			continue;
+		err = writer == TRAPLINE_WRITE_ALIAS ?
+			      region_store(at, part.iov_base, part.iov_len) :
+			      mem_write(text->mem, at, part.iov_base, part.iov_len);
+	}
+	return err;
+}
+
 /* n spans of one image, as far as the phase changes it, by one call. */
 static int write_image(struct text *text, const struct text_span *spans, size_t n,
 		       enum text_phase phase, uint32_t writer)
 {
 	if (!is_copied(text, spans, n, &phase))
 		return -EOPNOTSUPP;
+	if (writer == TRAPLINE_WRITE_MEM && !text->mem)
+		text->mem = text_mem_get();
+	if (!TRAP_HAS_ALL_WRITERS)
+		return write_words(text, spans, n, phase, writer);
 	for (size_t i = 0; i < n; i++)
 		apply_all(text, &spans[i], phase, spans[i].image);
 	const struct poke_entry *last = &text->entries[spans[n - 1].end - 1];
-	uint64_t end = last->address + (phase == TEXT_TAIL ? last->len : 1);
+	uint64_t end = last->address + (phase == TEXT_TAIL ? last->len : TRAP_BYTES);
 
 	if (writer == TRAPLINE_WRITE_ALIAS)
 		return region_store(spans->start, spans->image, end - spans->start);
-	if (!text->mem)
-		text->mem = text_mem_get();
 	return mem_write(text->mem, spans->start, spans->image, end - spans->start);
 }
 
@@ -330,23 +375,6 @@ static int open_pages(struct text *text, struct text_span *span)
 	return 0;
 }
 
-/* What a phase stores at an entry; no phase of single stores is asked for. */
-static struct iovec stored(const struct poke_entry *entry, enum text_phase phase)
-{
-	static const uint8_t int3 = INT3;
-
-	switch (phase) {
-	case TEXT_INT3:
-		return (struct iovec){ (void *)&int3, 1 };
-	case TEXT_TAIL:
-		return (struct iovec){ (void *)(entry->after + 1), entry->len - 1u };
-	case TEXT_BACK:
-		return (struct iovec){ (void *)entry->before, 1 };
-	default:
-		return (struct iovec){ (void *)entry->after, 1 };
-	}
-}
-
 /* -EFAULT: the pages are not writable at this moment. Only the bytes of the sites are stored. */
 static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase phase)
 {
@@ -356,8 +384,7 @@ static int copy_some(const struct poke_entry *entries, size_t n, enum text_phase
 
 	for (size_t i = 0; i < n; i++) {
 		local[i] = stored(&entries[i], phase);
-		remote[i] = (struct iovec){ (void *)(uintptr_t)(entries[i].address +
-								(phase == TEXT_TAIL)),
+		remote[i] = (struct iovec){ (void *)(uintptr_t)stored_at(&entries[i], phase),
 					    local[i].iov_len };
 		bytes += local[i].iov_len;
 	}
@@ -420,6 +447,15 @@ static int write_by(uint32_t writer, struct text *text, struct text_span *span,
 	return write_mprotect(text, span, phase);
 }
 
+/* /proc/self/mem does it itself; its pages may even be gone by now. */
+static void sync_caches(const struct text *text, const struct text_span *spans, size_t n)
+{
+	for (size_t s = 0; s < n; s++)
+		for (uint32_t i = spans[s].first;
+		     i < spans[s].end && spans[s].writer != TRAPLINE_WRITE_MEM; i++)
+			code_sync_caches(text->entries[i].address, text->entries[i].len);
+}
+
 /* By the writer of the first, or of the span before it. 0: they are to be written one by one. */
 static size_t count_run(const struct text *text, size_t first, uint32_t *writer)
 {
@@ -460,6 +496,7 @@ size_t text_write_run(struct text *text, size_t first, enum text_phase phase)
 out_written:
 	for (size_t i = 0; i < n; i++)
 		spans[i].writer = (uint8_t)writer;
+	sync_caches(text, spans, n);
 	return n;
 }
 
@@ -476,14 +513,17 @@ int text_write(struct text *text, struct text_span *span, enum text_phase phase,
 	const uint8_t *const order = poke_keeps_mappings ? whole : fast;
 	int refused = 0;
 
-	if (span->writer && !write_by(span->writer, text, span, phase, why))
+	if (span->writer && !write_by(span->writer, text, span, phase, why)) {
+		sync_caches(text, span, 1);
 		return 0;
+	}
 	for (size_t i = 0; i < sizeof(fast); i++) {
 		if (!(text->writers & order[i]))
 			continue;
 		int err = write_by(order[i], text, span, phase, why);
 		if (!err) {
 			span->writer = order[i];
+			sync_caches(text, span, 1);
 			return 0;
 		}
 		if (order[i] == TRAPLINE_WRITE_EXCHANGE && phase == TEXT_WHOLE)
@@ -507,6 +547,7 @@ int text_write_fresh(uint64_t address, const void *bytes, size_t len)
 	if (sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_WRITE | PROT_EXEC))
 		return -EACCES;
 	memcpy((void *)(uintptr_t)address, bytes, len);
+	code_sync_caches(address, len);
 	sys3(SYS_mprotect, from, to - from, PROT_READ | PROT_EXEC);
 	return 0;
 }

@@ -93,8 +93,8 @@ int trap_row_is_in_place(const struct trap_row *row)
 	uint8_t now[SITE_MAX];
 
 	return !text_read(row->address, now, row->len) &&
-	       now[0] == (row->is_resting ? row->bytes[0] : INT3) &&
-	       !memcmp(now + 1, row->bytes + 1, row->len - 1u);
+	       !memcmp(now, row->is_resting ? row->bytes : trap_code, TRAP_BYTES) &&
+	       !memcmp(now + TRAP_BYTES, row->bytes + TRAP_BYTES, row->len - TRAP_BYTES);
 }
 
 static void forget(struct trap_row *row)
@@ -266,7 +266,7 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 	problem->why = reserved_why(address, 1);
 	if (problem->why)
 		return -EBUSY;
-	if (row->bytes[0] == INT3) {
+	if (trap_is(row->bytes)) {
 		problem->why =
 			"an int3 is there already: a debugger's breakpoint, or another patcher's";
 		return -EBUSY;
@@ -283,6 +283,10 @@ static int fill_row(struct change *change, struct trapline_traps *set, size_t i,
 		return -EOPNOTSUPP;
 	}
 	int err = step_plan(address, row->bytes, row->len, STEP_ONE, &row->step, &why);
+	if (!err && step_is_in_exclusive(address)) {
+		why = "between an exclusive load and its store, which a trap would fail each time";
+		err = -EOPNOTSUPP;
+	}
 	if (!err && row->step.kind == STEP_AGAIN)
 		err = -EOPNOTSUPP;
 	problem->why = err && !why ? "the instruction raises a signal itself" : why;
@@ -297,7 +301,7 @@ void trap_row_entry(struct poke_entry *entry, const struct trap_row *row, int is
 	memcpy(entry->before, row->bytes, sizeof(row->bytes));
 	memset(entry->before + row->len, 0, sizeof(entry->before) - row->len);
 	memcpy(entry->after, entry->before, sizeof(entry->after));
-	*(is_removal ? entry->before : entry->after) = INT3;
+	memcpy(is_removal ? entry->before : entry->after, trap_code, TRAP_BYTES);
 }
 
 static int write_traps(struct change *change, struct trapline_traps *set)

@@ -99,7 +99,8 @@ int traps_rest_all(struct trapline_traps *set)
 
 		if (row->is_gone || row->is_resting || !trap_row_is_in_place(row))
 			continue;
-		if (sys_of_fd(SYS_pwrite64, fd, row->bytes, 1, row->address, 0) == 1)
+		if (sys_of_fd(SYS_pwrite64, fd, row->bytes, TRAP_BYTES, row->address, 0) ==
+		    TRAP_BYTES)
 			row->is_resting = 1;
 	}
 	sys_close(fd);

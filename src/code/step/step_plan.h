@@ -22,6 +22,11 @@ int step_length(const uint8_t *bytes, size_t available);
 /* 1: the bytes are as STEP_ONE wants them, whether or not they can be passed. */
 int step_is_one(uint64_t address, const uint8_t *bytes, size_t len);
 extern const char step_why_several[];
+/*
+ * 1: between an exclusive load and its store. The trap would take the reservation away each time,
+ * and the program would try again for ever.
+ */
+int step_is_in_exclusive(uint64_t address);
 /* 1: what returns elsewhere than it was called from would fault. */
 int step_has_shadow_stack(void);
 

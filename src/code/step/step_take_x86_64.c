@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * step_take.c - a thread is taken past an instruction, as step_plan.c has planned: in the handler.
+ * step_take_x86_64.c - a thread is taken past an instruction, as step_plan.c has planned: in the
+ * handler.
  */
-#include "code/step/step_take.h"
 #include "base/trap_path.h"
 #include "code/insn/insn.h"
 #include "code/step/step.h"
+#include "code/step/step_take.h"
 
 #define NO_REG INSN_NO_REG
 
