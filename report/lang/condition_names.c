@@ -132,6 +132,21 @@ condition_fail(struct expression_error *error, const struct tree_node *n, const 
 	return -EINVAL;
 }
 
+/* A remedy where there is one: a line at which the parameter is in memory. */
+static int vector_fail(const struct making *m, const struct tree_node *n,
+		       const struct signature_value *v, const char *why,
+		       struct expression_error *error)
+{
+	const struct code_site *site = m->names->site;
+	char line[256];
+
+	if (!v->name || !site || site->kind != CODE_SITE_FUNCTION ||
+	    !local_in_memory_later(m->names->symbols, site, v->name, line, sizeof(line)))
+		return condition_fail(error, n, "%s", why);
+	return condition_fail(error, n, "%s; break on %s, where '%.60s' is in memory", why, line,
+			      v->name);
+}
+
 static bool is_in_register(const struct signature_value *v, uint64_t offset)
 {
 	uint64_t begins;
@@ -257,6 +272,8 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 	const char *why = parameter_problem(p, is_address);
 
 	m->out->has_parameters = m->out->has_parameters || p->parameter;
+	if (why && p->parameter->where == SIGNATURE_VECTOR)
+		return vector_fail(m, n, p->parameter, why, error);
 	if (why)
 		return condition_fail(error, n, "%s", why);
 	if (p->parameter && p->parameter->where == SIGNATURE_FRAME &&

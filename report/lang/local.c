@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ENTRY_BYTES 256 /* of a function, where its parameters are put into its frame */
+
 struct local {
 	Dwfl_Module *mod;
 	uint64_t address;
@@ -249,4 +251,39 @@ int local_find(struct symbols *s, const struct code_site *site, const char *name
 		"another line, or build with -O0",
 		name);
 	return -EINVAL;
+}
+
+static bool is_in_memory(struct symbols *s, const struct code_site *site, const char *name)
+{
+	struct signature_value v;
+	char why[400];
+
+	return !local_find(s, site, name, &v, why, sizeof(why)) &&
+	       (v.where == SIGNATURE_STACK || v.where == SIGNATURE_FRAME);
+}
+
+bool local_in_memory_later(struct symbols *s, const struct code_site *site, const char *name,
+			   char *line, size_t n)
+{
+	struct code_site later = { .kind = CODE_SITE_LINE, .name = line };
+	struct place first;
+	struct place p;
+
+	if (!symbols_frames(s, site->address, &first, 1) || !first.function || !first.line)
+		return false;
+	for (uint64_t offset = 1; offset < ENTRY_BYTES; offset++) {
+		later.address = site->address + offset;
+		later.function = site->address;
+		if (!symbols_frames(s, later.address, &p, 1) || !p.function ||
+		    strcmp(p.function, first.function) != 0)
+			return false;
+		if (!p.file || !p.line || p.line == first.line)
+			continue;
+		const char *slash = strrchr(p.file, '/');
+		snprintf(line, n, "%s:%d", slash ? slash + 1 : p.file, p.line);
+		if (is_in_memory(s, &later, name))
+			return true;
+		first.line = p.line;
+	}
+	return false;
 }

@@ -17,4 +17,11 @@
 int local_find(struct symbols *s, const struct code_site *site, const char *name,
 	       struct signature_value *out, char *why, size_t n);
 
+/*
+ * The first line behind the entry of the function where a parameter is in memory, as `file.c:12`,
+ * for one that a hit at the entry does not have. False: none is near.
+ */
+bool local_in_memory_later(struct symbols *s, const struct code_site *site, const char *name,
+			   char *line, size_t n);
+
 #endif

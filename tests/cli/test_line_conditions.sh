@@ -49,6 +49,17 @@ for build in "-O0" "-O0 -fomit-frame-pointer" "-O2"; do
 	holds a_member_of_this "$loop" 'rounds > 0 && rounds < 100000000'
 	holds a_member_hides_a_word "$loop" 'tid == 7'
 	holds a_line_that_begins_with_an_inlined_call "$call" 'twice == 2 * count && item.price == count'
+	behind=$file:$(line 'behind the entry')
+	holds a_double_at_a_line "$behind" 'weight > 1.0 && weight * 2.0 - half * 3 == half'
+	watch -p "$pid" weigh --if 'weight > 1.2'
+	[ $? = 2 ] && if [ "$build" = "-O2" ]; then
+		grep -q 'column 1: that parameter is in a floating-point register, which a hit does not record$' "$tmp/err"
+	else
+		grep -q "record; break on $file:[0-9]*, where 'weight' is in memory$" "$tmp/err"
+	fi
+	ok "a_double_at_the_entry_has_a_line_as_remedy $build" $?
+	there=$(sed -n "s/.*break on \($file:[0-9]*\),.*/\1/p" "$tmp/err")
+	[ "$build" = "-O2" ] || holds the_remedy_has_the_double "$there" 'weight > 1.0 && weight < 4.0 && share * 2.5 == weight'
 	holds a_parameter_named_like_a_word add 'count > 0 && count < 4 && item.price == count'
 	watch -p "$pid" "$call" --if 'i == 1'
 	[ $? = 2 ] && grep -q -- "--if, column 1: no variable named 'i' has a value there: it belongs to other code" "$tmp/err"

@@ -46,6 +46,14 @@ long Basket::add(const Item &item, int count)
 	return sink + twice + hits;
 }
 
+NOINLINE double weigh(double weight, float share)
+{
+	double half = weight / 2;
+
+	sink += (long)half; /* behind the entry */
+	return half * share;
+}
+
 int main()
 {
 	static const Item items[] = {{"none", 0}, {"apple", 1}, {"pear", 2}, {"plum", 3}};
@@ -54,6 +62,7 @@ int main()
 	for (int n = 0;; n++) {
 		int count = n % 3 + 1;
 		basket.add(items[count], count);
+		weigh(count * 1.25, count * 0.5f);
 		usleep(1000);
 	}
 }
