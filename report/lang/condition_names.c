@@ -5,6 +5,7 @@
 #include "cond/compile.h"
 #include "cond/terms.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/container.h"
 #include "report/lang/local.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOCALS_MAX 16 /* of one condition */
+#define LOCALS_MAX 16	  /* of one condition */
+#define TREE_DEPTH_MAX 64 /* more than the parser permits */
 
 /* One condition while it is made. */
 struct making {
@@ -295,6 +297,33 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 	return kind < 0 ? is_signed : kind;
 }
 
+/* Whether the text at a path is compared: str(path) == "text". */
+static bool is_text(const struct tree_node *root, const struct tree_node *path, unsigned int depth)
+{
+	if (!root || depth > TREE_DEPTH_MAX)
+		return false;
+	if (root->kind == TREE_STRINGS && root->left == path)
+		return true;
+	return is_text(root->left, path, depth + 1) || is_text(root->right, path, depth + 1) ||
+	       is_text(root->other, path, depth + 1);
+}
+
+/* A smart pointer is the pointer in it, and in str() a std::string is its text. */
+static void enter_container(const struct making *m, const struct tree_node *n,
+			    struct expression_place *p)
+{
+	struct container c;
+
+	if (!p->type || p->bit_size || n->is_address || !container_of(p->type, &c) ||
+	    (c.kind != CONTAINER_POINTER && !(c.has_nul && is_text(m->root, n, 0))))
+		return;
+	if (p->path.links)
+		p->path.offsets[p->path.links - 1] += c.data;
+	else
+		p->path.base += c.data;
+	p->type = type_pointer_to(m->names->symbols, c.element);
+}
+
 static int write_path(struct making *m, const struct tree_node *n, struct steps *s,
 		      struct expression_error *error)
 {
@@ -319,8 +348,10 @@ static int write_path(struct making *m, const struct tree_node *n, struct steps 
 						      &constant) ?
 			  -EEXIST :
 			  expression_resolve(names->symbols, &part, &options, &place, error);
-	if (!err)
+	if (!err) {
+		enter_container(m, n, &place);
 		return write_place(m, n, s, &place, error);
+	}
 	if (err == -EEXIST ||
 	    (err == -ENOENT && name &&
 	     !type_find_constant(names->symbols, names->view.type, name, &constant))) {

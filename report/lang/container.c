@@ -100,8 +100,11 @@ static bool is_cplusplus(const struct type *t, struct container *out)
 		return true;
 	if (MEMBER(t, &data, "_M_impl", "_M_start") && MEMBER(t, &end, "_M_impl", "_M_finish"))
 		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
-	if (MEMBER(t, &data, "_M_dataplus", "_M_p") && MEMBER(t, &end, "_M_string_length"))
-		return take(out, CONTAINER_TEXT, &data, &end, false);
+	if (MEMBER(t, &data, "_M_dataplus", "_M_p") && MEMBER(t, &end, "_M_string_length") &&
+	    take(out, CONTAINER_TEXT, &data, &end, false)) {
+		out->has_nul = out->element->size == 1;
+		return true;
+	}
 	if (is_template(t, "vector") && MEMBER(t, &data, "__begin_") && MEMBER(t, &end, "__end_"))
 		return take(out, CONTAINER_SEQUENCE, &data, &end, true);
 	if (is_template(t, "unique_ptr") && MEMBER(t, &data, "_M_t", "_M_t", "_M_head_impl"))

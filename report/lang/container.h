@@ -22,6 +22,7 @@ struct container {
 	uint64_t data;	 /* offset of the pointer to the elements, or of the array */
 	uint64_t length; /* offset of their number, 8 bytes, or of the pointer behind the last */
 	bool is_end;	 /* length is that of a pointer */
+	bool has_nul;	 /* a text with a NUL behind it: std::string */
 };
 
 /*

@@ -315,6 +315,34 @@ of_library()
 	ok "$name: json_has_them_beside_the_pointer" $?
 }
 
+# chooses NAME CONDITION FUNCTION LINE: the hits of a condition are the call of that function alone.
+chooses()
+{
+	watch "$3" --if "$2" -- "$tmp/$1"
+	[ "$(grep -c "^[0-9:.]* .* from " "$tmp/out")" = 1 ] && grep -q " from $4+" "$tmp/out"
+	ok "$1: --if '$2'" $?
+}
+
+# Smart pointers and strings in conditions; what is no number is refused.
+conditions_of_library()
+{
+	[ -x "$tmp/$1" ] || { skip "$1: conditions" "$1"; return; }
+	command='break'
+	chooses "$1" 'u == 0' owners 'empty()'
+	chooses "$1" 'u && u->x == 11' owners 'good()'
+	chooses "$1" 's->y == 22' owners 'good()'
+	chooses "$1" 'str(s) == "hello"' text 'good()'
+	chooses "$1" 'str(u->name) == "unique"' owners 'good()'
+	watch owners --if 'str(s->name) == "other"' -- "$tmp/$1"
+	! grep -q ' from ' "$tmp/out" && grep -q 'rejected 2 of 2' "$tmp/out" "$tmp/err"
+	ok "$1: another_text_is_rejected" $?
+	for test in 'str(v) == "view"' 's == 5'; do
+		watch text --if "$test" -- "$tmp/$1"
+		[ $? = 2 ] && grep -q 'a condition compares numbers, but this is' "$tmp/err"
+		ok "$1: --if '$test' is refused" $?
+	done
+}
+
 generated()
 {
 	[ "$values" = 0 ] && return
@@ -334,6 +362,7 @@ narrow
 fortran
 of_library library_gcc g++ -std=c++17
 of_library library_clang clang++ -std=c++20
+conditions_of_library library_gcc
 generated
 echo "1..$count"
 exit $((failed > 0))
