@@ -73,8 +73,9 @@ int run_has_command(const struct run *run)
 static int wait_while(const struct run *run, enum run_state state)
 {
 	while (atomic_get(&words_of(run)->state) == state) {
+		/* It may have given up the lock when it had answered. */
 		if (!run_has_command(run))
-			return -ECANCELED;
+			return atomic_get(&words_of(run)->state) == state ? -ECANCELED : 0;
 		sys_nap(&wait_step);
 	}
 	return 0;

@@ -343,6 +343,19 @@ conditions_of_library()
 	done
 }
 
+# Values lead to memory, so that uprobes are used instead of the probes for which the program waits.
+always_starts()
+{
+	[ -x "$tmp/$1" ] || { skip "$1: starts" "$1"; return; }
+	command='break'
+	for _ in $(seq "$(share 60)"); do
+		watch text owners --args -- "$tmp/$1"
+		grep -q '^command: exited' "$tmp/out" && break
+	done
+	! grep -q '^command: exited' "$tmp/out"
+	ok "$1: the_program_runs_when_its_probes_are_declined" $?
+}
+
 generated()
 {
 	[ "$values" = 0 ] && return
@@ -363,6 +376,7 @@ fortran
 of_library library_gcc g++ -std=c++17
 of_library library_clang clang++ -std=c++20
 conditions_of_library library_gcc
+always_starts library_gcc
 generated
 echo "1..$count"
 exit $((failed > 0))
