@@ -5,10 +5,15 @@
  * A pad is a jump through a pointer behind it, so that it reaches everything. Memory is mapped page
  * by page where nothing else is. Left out is what others expect to grow into: the heap of brk(2),
  * and the first thread's stack. Bytes that are not a pad are int3.
+ *
+ * A fork copies the page tables of memory that the process has written, and each pad's page has a
+ * table of its own, as it is far from all others. So the pads that make a page are written into a
+ * file, which is mapped: the kernel fills a child's table when the child comes there.
  */
 #include "code/probe/probe_pads.h"
 
 #include <errno.h>
+#include <linux/memfd.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -16,6 +21,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/own_fd.h"
+#include "base/own_status.h"
 #include "base/sys.h"
 #include "code/log/code_stream.h"
 #include "code/poke/poke_view.h"
@@ -34,11 +41,15 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10
+#endif
 
 /* A page of pads, and which of its bytes are taken. */
 struct pad_page {
 	uint64_t start; /* 0: the row is free */
 	int is_mapped;
+	int fd;		 /* the file behind it, -1: none, or its pads are in use */
 	uint64_t *taken; /* MAP_WORDS of them; they stay the row's */
 };
 
@@ -70,17 +81,70 @@ static int is_others(uint64_t start, uint64_t heap_grows)
 	       stack - start < STACK_GROWS;
 }
 
-/* Filled before it is executable, where that is permitted. */
-static int page_fill(uint64_t start)
+static const uint8_t filled[PAGE_BYTES] = { [0 ... PAGE_BYTES - 1] = INT3 };
+
+/* Whether it has start: before v4.17 the flag is a hint only. */
+static int map_at(uint64_t start, int flags, int fd)
 {
-	static const uint8_t filled[PAGE_BYTES] = { [0 ... PAGE_BYTES - 1] = INT3 };
+	uint64_t at = (uint64_t)sys_mmap((void *)(uintptr_t)start, PAGE_BYTES,
+					 PROT_READ | PROT_EXEC,
+					 MAP_PRIVATE | MAP_FIXED_NOREPLACE | flags, fd, 0);
 
+	if (!memory_failed((void *)(uintptr_t)at) && at != start)
+		memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
+	return at == start;
+}
+
+/* A filter may kill a thread that makes a file, where it permits mmap(2). */
+static int open_page(void)
+{
+	if (own_status("\nSeccomp:\t") != '0')
+		return -EPERM;
+	int fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-pads",
+			     MFD_CLOEXEC | MFD_EXEC, 0, 0, 0);
+	/* Before v6.3 the flag is not known. */
+	if (fd == -EINVAL)
+		fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-pads", MFD_CLOEXEC,
+				 0, 0, 0);
+	return fd;
+}
+
+static int page_of_file(uint64_t start)
+{
+	int fd = open_page();
+
+	if (fd >= 0 && sys_of_fd(SYS_pwrite64, fd, filled, PAGE_BYTES, 0, 0) == PAGE_BYTES &&
+	    map_at(start, 0, fd))
+		return fd;
+	if (fd >= 0)
+		sys_close(fd);
+	return -1;
+}
+
+/* Filled before it is executable, where that is permitted. */
+static int page_make(uint64_t start, int *fd)
+{
 	uint64_t begin_ns = clock_now_ns();
-	int err = text_write_fresh(start, filled, sizeof(filled));
 
-	if (!err)
-		code_stream_fill(begin_ns, start, sizeof(filled), INT3);
-	return err;
+	*fd = page_of_file(start);
+	if (*fd < 0) {
+		if (!map_at(start, MAP_ANONYMOUS, -1))
+			return -EBUSY;
+		if (text_write_fresh(start, filled, sizeof(filled))) {
+			memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+			return -EACCES;
+		}
+	}
+	code_stream_fill(begin_ns, start, sizeof(filled), INT3);
+	return 0;
+}
+
+static void page_close(struct pad_page *page)
+{
+	if (page->start && page->is_mapped && page->fd >= 0) {
+		sys_close(page->fd);
+		page->fd = -1;
+	}
 }
 
 /* From a chunk: room for all rows at once would be 16 MiB of address space. NULL: no memory. */
@@ -98,7 +162,7 @@ static uint64_t *make_map(void)
 }
 
 /* The row, or NULL: no memory. */
-static struct pad_page *row_begin(struct pad_page *page, uint64_t start)
+static struct pad_page *row_begin(struct pad_page *page, uint64_t start, int fd)
 {
 	if (!page->taken)
 		page->taken = make_map();
@@ -108,6 +172,7 @@ static struct pad_page *row_begin(struct pad_page *page, uint64_t start)
 	page_count += !page->start;
 	page->start = start;
 	page->is_mapped = 1;
+	page->fd = fd;
 	return page;
 }
 
@@ -119,14 +184,14 @@ static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 		return page;
 	if ((!page->start && page_count == PAGES_USED_MAX) || is_others(start, heap_grows))
 		return NULL;
-	uint64_t at = (uint64_t)sys6(SYS_mmap, start, PAGE_BYTES, PROT_READ | PROT_EXEC,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	if (memory_failed((void *)(uintptr_t)at))
+	int fd;
+	if (page_make(start, &fd))
 		return NULL;
-	/* Before v4.17 the flag is a hint only. */
-	if (at == start && !page_fill(start) && row_begin(page, start))
+	if (row_begin(page, start, fd))
 		return page;
-	memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
+	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+	if (fd >= 0)
+		sys_close(fd);
 	return NULL;
 }
 
@@ -141,6 +206,7 @@ static void page_drop_empty(uint64_t start)
 		if (page->taken[i])
 			return;
 	uint64_t begin_ns = clock_now_ns();
+	page_close(page);
 	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
 	code_stream_fill(begin_ns, start, PAGE_BYTES, CODE_NOTHING);
 	page->is_mapped = 0;
@@ -183,6 +249,28 @@ static void pad_give(uint64_t address)
 		mark(at, 0);
 }
 
+/* In one page. Threads may be on one without a file: the mapping copies it then. */
+static int write_part(uint64_t address, const uint8_t *bytes, size_t n)
+{
+	const int fd = page_find(page_of(address))->fd;
+
+	if (fd < 0)
+		return text_write_fresh(address, bytes, n);
+	return sys_of_fd(SYS_pwrite64, fd, bytes, n, address & (PAGE_BYTES - 1), 0) == (long)n ?
+		       0 :
+		       -EACCES;
+}
+
+static int write_parts(uint64_t address, const uint8_t *bytes, size_t n)
+{
+	size_t first = PAGE_BYTES - (address & (PAGE_BYTES - 1));
+	int err;
+
+	first = first < n ? first : n;
+	err = write_part(address, bytes, first);
+	return err || first == n ? err : write_part(address + first, bytes + first, n - first);
+}
+
 static int pad_write(uint64_t address, uint64_t target)
 {
 	uint8_t bytes[PAD_BYTES] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
@@ -194,7 +282,7 @@ static int pad_write(uint64_t address, uint64_t target)
 		.bytes = bytes,
 		.len = sizeof(bytes),
 	};
-	int err = text_write_fresh(address, bytes, sizeof(bytes));
+	int err = write_parts(address, bytes, sizeof(bytes));
 
 	if (!err)
 		code_stream_slot(&fresh);
@@ -224,9 +312,15 @@ int pads_place(const uint64_t *addresses, size_t n, uint64_t target, uint64_t he
 		err = pad_write(addresses[i], target);
 	while (err && claimed)
 		pad_give(addresses[--claimed]);
-	for (size_t i = 0; err && i < n; i++) {
-		page_drop_empty(page_of(addresses[i]));
-		page_drop_empty(page_of(addresses[i] + PAD_BYTES - 1));
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t ends[] = { page_of(addresses[i]),
+					  page_of(addresses[i] + PAD_BYTES - 1) };
+
+		for (int end = 0; end < 2; end++) {
+			if (err)
+				page_drop_empty(ends[end]);
+			page_close(page_find(ends[end]));
+		}
 	}
 	return err;
 }
