@@ -7,12 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 
 int own_fd_lowest;
-const struct own_fd_table *own_fd_table;
+AFTER_FORK const struct own_fd_table *own_fd_table;
 
 TRAP_PATH int own_fd_up(int fd)
 {

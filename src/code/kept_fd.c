@@ -28,5 +28,7 @@ void kept_fd_close(struct kept_fd *kept)
 {
 	if (kept_fd_is_ours(kept))
 		sys_close(kept->fd);
-	*kept = (struct kept_fd)KEPT_FD_NONE;
+	/* A forked child shares the page until one of both writes there. */
+	if (kept->fd >= 0)
+		*kept = (struct kept_fd)KEPT_FD_NONE;
 }

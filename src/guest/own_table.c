@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/own_fd.h"
 #include "base/shared_signal.h"
@@ -46,7 +47,7 @@ enum {
 	TABLE_OPEN
 };
 
-static struct {
+static AFTER_FORK struct {
 	struct request *first; /* the latest of those that wait */
 	uint32_t wakes;
 	uint32_t state;

@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/after_fork.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sort.h"
@@ -43,11 +44,11 @@
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pid_t lock_tid; /* the thread that has the lock, 0: none */
-static pid_t own_pid;  /* 0: not started */
-static uint64_t saved_mask;
-static int saved_cancel;
+static AFTER_FORK pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static AFTER_FORK pid_t lock_tid; /* the thread that has the lock, 0: none */
+static AFTER_FORK pid_t own_pid;  /* 0: not started */
+static AFTER_FORK uint64_t saved_mask;
+static AFTER_FORK int saved_cancel;
 
 static trapline_code_log log_function;
 static void *log_arg;
@@ -526,8 +527,9 @@ void poke_report(const struct change *change, enum trapline_code_stage stage)
  * between the handlers.
  */
 static __thread int fork_was_seen __attribute__((tls_model("initial-exec")));
-static uint64_t fork_ns;
-static int fork_holds_lock; /* by the forking thread; else it forks from inside a callback */
+static AFTER_FORK uint64_t fork_ns;
+/* By the forking thread; else it forks from inside a callback. */
+static AFTER_FORK int fork_holds_lock;
 
 void poke_before_fork(void)
 {

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "base/after_fork.h"
 #include "base/memory.h"
 #include "base/own_status.h"
 #include "base/sys.h"
@@ -22,7 +23,7 @@
  * It is read for the whole process, once for a change: what the process locks in the meantime is as
  * late as if it did that afterwards.
  */
-static int is_looked_at;
+static AFTER_FORK int is_looked_at;
 static int is_none_locked;
 
 void locked_forget(void)

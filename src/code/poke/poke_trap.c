@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+#include "base/after_fork.h"
 #include "base/frame.h"
 #include "base/hash.h"
 #include "base/sys.h"
@@ -27,7 +28,7 @@
 struct poke_view poke_view;
 struct trapline_code_stats poke_stats;
 struct region_range region_ranges[REGION_MAX];
-int region_is_forking;
+AFTER_FORK int region_is_forking;
 void (*poke_before_callback)(const ucontext_t *context);
 void (*poke_after_callback)(const ucontext_t *context);
 struct history_page poke_history[HISTORY_PAGES];

@@ -63,6 +63,8 @@ int quiesce_wait(void)
 /* In a forked child: the threads that were inside do not exist. */
 void quiesce_reset(void)
 {
+	if (is_empty(0) && is_empty(1))
+		return;
 	for (int i = 0; i < QUIESCE_STRIPES; i++)
 		quiesce_stripes[i] = (struct quiesce_stripe){ { 0 }, { 0 } };
 }

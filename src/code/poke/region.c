@@ -369,7 +369,7 @@ static void drop_snapshots(void)
 	for (size_t i = 0; i < REGION_MAX; i++) {
 		if (regions[i].snapshot)
 			memory_unmap(regions[i].snapshot, regions[i].bytes);
-		regions[i].snapshot = NULL;
+		atomic_set_if_other(&regions[i].snapshot, (void *)NULL);
 	}
 	atomic_set(&region_is_forking, 0);
 }

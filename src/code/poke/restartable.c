@@ -13,6 +13,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/restart.h"
@@ -137,8 +138,8 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
  * _dl_load_write_lock. A child made during a search could never load a library again. So a fork
  * waits until no thread searches, and a thread that wants to search until no thread forks.
  */
-static uint32_t forks;
-static uint32_t looks;
+static AFTER_FORK uint32_t forks;
+static AFTER_FORK uint32_t looks;
 static uint32_t is_loader_stuck; /* nothing comes or goes any more */
 static __thread uint32_t own_forks __attribute__((tls_model("initial-exec")));
 

@@ -65,5 +65,6 @@ void text_mem_drop(void)
 void text_mem_after_fork_in_child(void)
 {
 	kept_fd_close(&kept);
-	mem = (struct mem)MEM_NONE;
+	if (mem.fd >= 0 || mem.pidfd >= 0)
+		mem = (struct mem)MEM_NONE;
 }

@@ -383,6 +383,7 @@ static int set_locked(struct trapline_traps *set, const uint64_t *addresses,
 /* All sets, for fork. */
 #define SETS_MAX 4096
 static struct trapline_traps *sets[SETS_MAX];
+static size_t sets_end; /* no row behind it was ever used: a forked child need not read them */
 
 static int note_set(struct trapline_traps *from, struct trapline_traps *to)
 {
@@ -390,6 +391,7 @@ static int note_set(struct trapline_traps *from, struct trapline_traps *to)
 		if (sets[i] != from)
 			continue;
 		sets[i] = to;
+		sets_end = i < sets_end ? sets_end : i + 1;
 		return 0;
 	}
 	return -ENOSPC;
@@ -588,7 +590,7 @@ int traps_remove(struct trapline_traps *set, struct code_problem *problem)
 /* The threads whose callbacks were running are not here. */
 void traps_after_fork_in_child(void)
 {
-	for (size_t i = 0; i < SETS_MAX; i++)
+	for (size_t i = 0; i < sets_end; i++)
 		if (sets[i])
-			atomic_set(&sets[i]->running, sets[i] == poke_running_set());
+			atomic_set_if_other(&sets[i]->running, sets[i] == poke_running_set());
 }
