@@ -24,6 +24,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/zydis.h"
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/sys.h"
 #include "decoder_name.h"
@@ -35,6 +36,7 @@
 #include "guest/segv.h"
 #include "guest/signals.h"
 #include "heap/heap_death.h"
+#include "heap/heap_fork.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
@@ -49,13 +51,13 @@ enum late_state {
 	LATE_LEAVES, /* free() has its jump */
 };
 
-static struct {
+static AFTER_FORK struct {
 	uint32_t state;
 	bool has_trap;	      /* watches raise it */
 	pthread_mutex_t lock; /* of jumps: not for the program's threads */
 } late = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static struct run late_run;
+static AFTER_FORK struct run late_run;
 
 static int stop_for_program(void)
 {
@@ -395,7 +397,7 @@ static void late_ended(void *shared)
 	wait_for_last();
 }
 
-static struct run late_run = {
+static AFTER_FORK struct run late_run = {
 	.option = "heap=",
 	.magic = HEAP_MAGIC,
 	.bytes = sizeof(struct heap_region),
@@ -408,6 +410,8 @@ static struct run late_run = {
 	.armed = look_at_signal_again,
 	.end = late_leave,
 	.ended = late_ended,
+	.fork_begins = heap_fork_begins,
+	.fork_ended = heap_fork_ended,
 	.forked = late_forked,
 	.lock = KEPT_FD_NONE,
 };

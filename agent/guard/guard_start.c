@@ -16,6 +16,7 @@
 #include "guest/run.h"
 #include "guest/signals.h"
 #include "heap/heap_budget.h"
+#include "heap/heap_fork.h"
 #include "heap/heap_watch.h"
 #include "trap/install.h"
 
@@ -99,6 +100,8 @@ static struct run guard_run = {
 	.bytes = sizeof(struct heap_region),
 	.flags = RUN_OWN_SIGNALS,
 	.start = guard_begin,
+	.fork_begins = heap_fork_begins,
+	.fork_ended = heap_fork_ended,
 	.forked = heap_forked,
 };
 

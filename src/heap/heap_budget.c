@@ -32,11 +32,10 @@
 /* A part of the time of a sample, which the program loses after it: its caches have other data. */
 #define AFTER_PARTS 2u
 /*
- * Measured: what a fork costs, for one part that is timed in the child. The kernel copies tables of
- * pages, and each page that the child needs later.
+ * Measured: what a child costs, for one part of its parent's fork. It copies pages that it writes,
+ * and the kernel removes its mappings.
  */
-#define FORK_TIMES 3u
-#define LONGEST_FORK_NS 300000u
+#define FORK_TIMES 2u
 #define ASK_NS 8u	 /* until it is measured */
 #define ASK_MOST_NS 400u /* what took longer was interrupted */
 #define ASK_MEAN 64u
@@ -367,13 +366,12 @@ void heap_budget_spend_aside(uint64_t begun)
 	add(&accounts->watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
 }
 
-void heap_budget_spend_fork(uint64_t begun)
+void heap_budget_add_fork(uint64_t took_ns)
 {
-	uint64_t took = without_others(clock_now_ns() - begun);
+	const uint64_t cost = FORK_TIMES * took_ns;
 
-	took = FORK_TIMES * (took < LONGEST_FORK_NS ? took : LONGEST_FORK_NS);
-	counter_add(&heap_region->counters[HEAP_FORKS_NS], took);
-	counter_add(&heap_region->counters[HEAP_COST_NS], took);
+	counter_add(&heap_region->counters[HEAP_FORKS_NS], cost);
+	counter_add(&heap_region->counters[HEAP_COST_NS], cost);
 }
 
 uint64_t heap_budget_begin_long(void)

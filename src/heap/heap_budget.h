@@ -32,10 +32,10 @@ void heap_budget_start(const struct heap_region *region, void *family);
 /* In a child: the accounts are those of its parent, except for what is the CPU time of its own. */
 void heap_budget_forked(void);
 /*
- * Since then the child has made its copies; the kernel takes a multiple of that. It is stated, and
- * nothing is left out for it: a process that forks often would get no samples.
+ * What the parent's fork took for the detector's mappings; the end of the child takes as much. It
+ * is stated, and nothing is left out for it: a process that forks often would get no samples.
  */
-void heap_budget_spend_fork(uint64_t begun);
+void heap_budget_add_fork(uint64_t took_ns);
 
 /* May another sample be taken? */
 bool heap_budget_affords(enum heap_account account);

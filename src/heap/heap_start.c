@@ -32,7 +32,7 @@ uint32_t heap_run;
 uint64_t heap_live;
 uint32_t heap_is_growth;
 AFTER_FORK int32_t heap_pid;
-void (*heap_before_sample)(void);
+AFTER_FORK void (*heap_before_sample)(void);
 
 /* The program comes first. */
 static int find_data(struct dl_phdr_info *info, size_t size, void *arg)
@@ -128,10 +128,7 @@ int heap_start(struct heap_region *region)
 
 void heap_forked(void)
 {
-	uint64_t begun = heap_budget_begin();
-	uint64_t cpu_ns = heap_self.cpu_ns;
-
-	heap_self = (struct heap_thread){ .busy = heap_self.busy, .cpu_ns = cpu_ns };
+	heap_self = (struct heap_thread){ .busy = heap_self.busy };
 	if (!heap_range.bytes)
 		return;
 	heap_pid = sys_getpid();
@@ -143,7 +140,6 @@ void heap_forked(void)
 	heap_watch_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
 	counter_add(&heap_region->counters[HEAP_FORKED], 1u);
-	heap_budget_spend_fork(begun);
 }
 
 void heap_stop(void)
