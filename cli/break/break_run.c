@@ -312,7 +312,7 @@ static void copies_of_all(struct breaking *b, struct hit_copies *c,
 static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 {
 	struct breaking *b = (struct breaking *)o;
-	struct hit_copies copies = { .count = 0 };
+	struct hit_copies copies = { .is_several = targets_are_several(&o->set) };
 
 	/* A call counts only after its result has been compared. */
 	opts->limit = o->set.result.count ? 0 : observe_limit(o);

@@ -41,7 +41,8 @@ static void copy(struct hit_copies *c, const struct trapline_memory *m, uint64_t
 	struct trapline_memory row = *m;
 
 	if (c->count == TRAPLINE_MEMORY_MAX || !bytes || is_copied_text(c, m, flags) ||
-	    (m->reg == TRAPLINE_MEMORY_CALL && c->at != HIT_COPIES_RETURN))
+	    (m->reg == TRAPLINE_MEMORY_CALL && c->at != HIT_COPIES_RETURN) ||
+	    (m->reg == TRAPLINE_MEMORY_ABSOLUTE && c->is_several))
 		return;
 	row.site = c->site;
 	row.bytes = (uint32_t)(bytes < BYTES_MAX ? bytes : BYTES_MAX);

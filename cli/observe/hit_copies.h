@@ -13,11 +13,14 @@
 
 #include <trapline/trapline.h>
 
+#include <stdbool.h>
+
 struct hit_copies {
 	struct trapline_memory row[TRAPLINE_MEMORY_MAX];
 	size_t count;
-	uint64_t site;	/* that the next ones are for */
-	uint32_t texts; /* registers whose text is copied anyway */
+	uint64_t site;	 /* that the next ones are for */
+	uint32_t texts;	 /* registers whose text is copied anyway */
+	bool is_several; /* processes: each has its own addresses, and globals are read later */
 	enum hit_copies_at {
 		HIT_COPIES_CALL,
 		HIT_COPIES_RETURN,

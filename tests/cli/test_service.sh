@@ -30,6 +30,11 @@ ok "each_line_has_its_process" $?
 watch serve_one -- "$forker" 5 && [ "$(grep -c '  serve_one' "$tmp/out")" = 0 ]
 ok "without_follow_children_give_no_hit" $?
 
+# The address of a variable is another one in each process: the kernel does not copy it.
+watch serve_one --print 'sum is {sum}' --follow -- "$forker" 5 &&
+	[ "$(grep -cE '  sum is (0|<unreadable>)  \(memory read later\)' "$tmp/out")" = 5 ]
+ok "a_global_variable_is_read_in_each_process" $?
+
 watch serve_one --args --follow --json -- "$forker" exec "$forker"
 [ $? = 0 ] && hits 'length == 2 and (map(.pid) | unique | length) == 2 and all(.function == "serve_one")'
 ok "what_a_child_executes_is_followed" $?
