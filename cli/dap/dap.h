@@ -17,6 +17,7 @@
 #include "cli/launch/thread_names.h"
 #include "cli/observe/hit_template.h"
 #include "cli/observe/pace.h"
+#include "cli/observe/targets.h"
 #include "cli/watch/watch_expr.h"
 #include "report/code/code_sites.h"
 
@@ -133,7 +134,9 @@ struct dap {
 	/* The process: */
 	pid_t pid; /* 0: none yet */
 	bool is_launched;
-	bool is_held; /* at its entry, until the client has set its breakpoints */
+	bool follows;	     /* its children are observed too: targets */
+	bool first_has_gone; /* but its children have not: no location can be looked up */
+	bool is_held;	     /* at its entry, until the client has set its breakpoints */
 	bool has_exited;
 	bool said_later; /* that memory is read after a hit */
 	int exit_status;
@@ -142,6 +145,8 @@ struct dap {
 	struct symbols *symbols;
 	struct trapline *target;
 	struct thread_names names;
+	struct observe_settings set; /* of targets */
+	struct targets targets;
 	struct dap_tree *tree; /* of variables; NULL: the client did not ask for any */
 	struct dap_child child[DAP_CHILDREN];
 	struct dap_point *points;

@@ -108,12 +108,16 @@ static int open_sites(struct dap *d, struct dap_arm *arm, const struct trapline_
 			addresses[n++] = arm->site[i].address;
 	int err = trapline_break_sites(d->target, addresses, n, opts, &arm->event);
 	/* Without privilege there are the debug registers, one for each site. */
-	if ((err == -EPERM || err == -EACCES) && n == 1 && geteuid()) {
+	if ((err == -EPERM || err == -EACCES) && n == 1 && geteuid() && !d->follows) {
 		struct trapline_event_opts plain = *opts;
 		plain.texts = 0;
 		err = trapline_break(d->target, addresses[0], &plain, &arm->event);
 	}
 	free(addresses);
+	if (err >= 0 && d->follows && targets_cover(&d->targets, &arm->event, 1)) {
+		trapline_event_close(arm->event);
+		err = -EOPNOTSUPP;
+	}
 	return err;
 }
 
@@ -127,7 +131,7 @@ static void arm_link(struct dap *d, struct dap_arm *arm)
 static int arm_together(struct dap *d, struct dap_point **point, size_t n)
 {
 	TRAPLINE_OPTS(event, opts);
-	struct hit_copies copies = { .count = 0 };
+	struct hit_copies copies = { .is_several = d->follows };
 	struct dap_arm *arm = arm_new(d, point, n);
 
 	if (!arm)
@@ -139,6 +143,8 @@ static int arm_together(struct dap *d, struct dap_point **point, size_t n)
 	opts.memory = copies.row;
 	opts.memory_count = copies.count;
 	opts.flags = arm_wants_stack(arm) ? TRAPLINE_STACK_BYTES : 0;
+	if (d->follows)
+		targets_opts(&d->set, &opts);
 	if (n == 1) {
 		opts.condition = point[0]->made;
 		opts.limit = point[0]->limit;

@@ -106,6 +106,7 @@ static void run_command(struct dap *d, const json_t *request, char **words, int 
 {
 	char self[] = "/proc/self/exe";
 	char pid_option[] = "-p";
+	char follow_option[] = "--follow";
 	char for_option[] = "--for";
 	char for_default[] = "10";
 	char json_option[] = "--json";
@@ -120,6 +121,8 @@ static void run_command(struct dap *d, const json_t *request, char **words, int 
 	argv[n++] = words[0];
 	argv[n++] = pid_option;
 	argv[n++] = pid;
+	if (d->follows && !strcmp(words[0], "break"))
+		argv[n++] = follow_option;
 	bool is_race = !strcmp(words[0], "race");
 	bool gives_races = is_race && !wants_form(words, count);
 	if (gives_races)

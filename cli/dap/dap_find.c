@@ -117,6 +117,9 @@ static bool can_be_found(struct dap *d, struct dap_point *p)
 {
 	if (d->is_terminated)
 		dap_point_refuse(p, DAP_HAS_ENDED);
+	else if (d->first_has_gone)
+		dap_point_refuse(p,
+				 "the first process has ended, in which locations are looked up");
 	else if (p->kind == DAP_LINE && p->line <= 0)
 		dap_point_refuse(p, "a breakpoint needs line, the number of a line");
 	else

@@ -123,18 +123,18 @@ unsigned int dap_hit_child_lines(struct dap *d)
 }
 
 /* `lookup(n=5, key=0x5581 "zebra")`, or the line that was reached. */
-static void default_text(struct dap *d, const struct dap_point *p, size_t index,
+static void default_text(struct symbols *s, const struct dap_point *p, size_t index,
 			 const struct trapline_hit *hit, char *buf, size_t n, bool *is_later)
 {
 	const struct code_site *site = &p->sites.site[index];
-	struct break_values values = { .s = d->symbols, .hit = hit };
+	struct break_values values = { .s = s, .hit = hit };
 	char args[LINE_BYTES / 2] = "";
 
 	if (site->kind != CODE_SITE_FUNCTION) {
 		snprintf(buf, n, "%s", site->name);
 		return;
 	}
-	if (!symbols_is_32bit(d->symbols))
+	if (!symbols_is_32bit(s))
 		break_args_text(&values, p->signature[index], args, sizeof(args));
 	*is_later = values.later;
 	snprintf(buf, n, "%s(%s)", site->name, args);
@@ -182,6 +182,16 @@ static const char *later_mark(struct dap *d, const struct trapline_hit *hit, boo
 	return is_later ? "  (memory read later)" : "";
 }
 
+/* `server/4711: `, where it is not the first process. Returns how long it is. */
+static size_t process_text(struct dap *d, const struct trapline_hit *hit, char *buf, size_t n)
+{
+	buf[0] = 0;
+	if (!d->follows || hit->pid == d->pid)
+		return 0;
+	return (size_t)snprintf(buf, n, "%.15s/%d: ", targets_name(&d->targets, hit->pid),
+				hit->pid);
+}
+
 static void show_code(struct dap *d, struct dap_point *p, size_t index,
 		      const struct trapline_hit *record)
 {
@@ -193,13 +203,17 @@ static void show_code(struct dap *d, struct dap_point *p, size_t index,
 
 	thread_names_fill(&d->names, &hit);
 	clean_text(hit.thread);
+	/* Those of the hit's process, whose memory they read. */
+	struct symbols *s = d->follows ? targets_symbols(&d->targets, &hit) : d->symbols;
+	size_t used = process_text(d, &hit, text, sizeof(text));
 	if (p->template)
-		hit_template_text(p->template, p->bound[index], d->symbols, &hit, text,
-				  sizeof(text) - 64, &is_later);
+		hit_template_text(p->template, p->bound[index], s, &hit, text + used,
+				  sizeof(text) - 64 - used, &is_later);
 	else
-		default_text(d, p, index, &hit, text, sizeof(text) - 64, &is_later);
+		default_text(s, p, index, &hit, text + used, sizeof(text) - 64 - used, &is_later);
+	symbols_read_from(d->symbols, d->pid);
 	clean_text(text);
-	size_t used = strlen(text);
+	used = strlen(text);
 	snprintf(text + used, sizeof(text) - used, "%s\n", later_mark(d, &hit, is_later));
 	symbols_place(d->symbols, hit.address, &place);
 	if (p->path)

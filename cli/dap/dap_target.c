@@ -13,6 +13,7 @@
 #include "cli/launch/start.h"
 #include "cli/message.h"
 #include "cli/observe/session.h"
+#include "cli/observe/targets_find.h"
 #include "report/run/run.h"
 
 #include <errno.h>
@@ -55,8 +56,15 @@ static bool open_target(struct dap *d, char *why, size_t n)
 	program_mapping(program_reader(d->pid), NULL, 0, &d->probe, &end);
 	opts.records_bytes = RECORDS_BYTES;
 	int err = trapline_open(d->pid, &opts, &d->target);
-	if (err >= 0)
+	if (err >= 0 && !d->follows)
 		return true;
+	d->set = (struct observe_settings){
+		.name = "dap", .pid = d->pid, .is_break = 1, .follow = 1
+	};
+	if (err >= 0 && !targets_open(&d->targets, &d->set, d->symbols))
+		return true;
+	if (err >= 0)
+		err = -ENOMEM;
 	int used = snprintf(why, n, "cannot attach to process %d: ", d->pid);
 	trapline_explain(err, why + used, n - (size_t)used);
 	return false;
@@ -94,7 +102,8 @@ static pid_t pid_of(const json_t *arguments)
 void dap_target_attach(struct dap *d, const json_t *request)
 {
 	char why[DAP_WHY] = "";
-	pid_t pid = pid_of(json_object_get(request, "arguments"));
+	const json_t *arguments = json_object_get(request, "arguments");
+	pid_t pid = pid_of(arguments);
 
 	if (d->pid) {
 		dap_send_refusal(&d->out, request, "this session has a process already");
@@ -113,6 +122,7 @@ void dap_target_attach(struct dap *d, const json_t *request)
 		return;
 	}
 	d->pid = pid;
+	d->follows = json_is_true(json_object_get(arguments, "followChildren"));
 	if (open_target(d, why, sizeof(why))) {
 		report_ready(d, request);
 		return;
@@ -256,6 +266,7 @@ void dap_target_launch(struct dap *d, const json_t *request)
 	}
 	d->is_launched = true;
 	d->is_held = true;
+	d->follows = json_is_true(json_object_get(arguments, "followChildren"));
 	if (open_target(d, why, sizeof(why))) {
 		report_ready(d, request);
 		return;
@@ -270,6 +281,24 @@ void dap_target_configured(struct dap *d)
 	if (d->is_held)
 		start_go(d->pid);
 	d->is_held = false;
+}
+
+/* The events of all arms know how many children are left. */
+static bool children_are_left(struct dap *d)
+{
+	struct trapline_stats st = { .size = sizeof(st) };
+
+	for (const struct dap_arm *arm = d->arms; arm; arm = arm->next)
+		if (trapline_event_stats(arm->event, &st) >= 0 && st.followed)
+			return true;
+	return false;
+}
+
+static bool runs_or_has_children(struct dap *d)
+{
+	char state = program_thread_state(d->pid, d->pid);
+
+	return (state && state != 'Z' && state != 'X') || children_are_left(d);
 }
 
 static const char *why_ended(struct dap *d)
@@ -298,12 +327,34 @@ static void read_rest(struct dap *d)
 				dap_child_read(d, &d->child[i], k);
 }
 
+static void say_line(void *arg, bool is_note, const char *line)
+{
+	dap_note(arg, "%s", line);
+}
+
+/* What was not seen of the children. */
+static void report_targets(struct dap *d)
+{
+	struct trapline_event **events = calloc(d->arm_count + 1, sizeof(struct trapline_event *));
+	size_t n = 0;
+
+	for (const struct dap_arm *arm = d->arms; events && arm; arm = arm->next)
+		events[n++] = arm->event;
+	cli_set_listener(say_line, d);
+	if (events)
+		targets_end(&d->targets, events, n);
+	cli_set_listener(NULL, NULL);
+	free(events);
+}
+
 static void report_end(struct dap *d, const char *why)
 {
 	dap_arms_stop(d);
 	read_rest(d);
 	dap_hit_sum_all(d);
 	dap_note(d, "%s", why);
+	if (d->follows)
+		report_targets(d);
 	dap_balance_say(d);
 	if (d->has_exited)
 		dap_send_event(&d->out, "exited",
@@ -316,8 +367,15 @@ void dap_target_look(struct dap *d)
 {
 	const char *why = d->target && !d->is_terminated ? why_ended(d) : NULL;
 
-	if (why)
+	if (d->target && d->follows)
+		target_names_look(&d->targets.names);
+	if (why && d->follows && runs_or_has_children(d)) {
+		if (!d->first_has_gone)
+			dap_note(d, "%s: its children are still observed", why);
+		d->first_has_gone = true;
+	} else if (why) {
 		report_end(d, why);
+	}
 }
 
 static void end_program(struct dap *d)
@@ -356,20 +414,22 @@ void dap_target_leave(struct dap *d, bool ends)
 		close(d->memory_fd);
 	d->memory_fd = -1;
 	dap_tree_free(d);
+	if (d->targets.set)
+		targets_release(&d->targets);
+	d->targets = (struct targets){ 0 };
 	symbols_close(d->symbols);
 	d->symbols = NULL;
 	d->pid = 0;
-	d->is_launched = d->is_held = false;
+	d->is_launched = d->is_held = d->follows = d->first_has_gone = false;
 }
 
-json_t *dap_target_threads(struct dap *d)
+static void add_threads(struct dap *d, pid_t pid, json_t *rows)
 {
 	static pid_t tids[THREADS_MAX];
-	size_t n = d->pid ? program_threads(d->pid, tids, THREADS_MAX) : 0;
-	json_t *rows = json_array();
+	size_t n = program_threads(pid, tids, THREADS_MAX);
 
 	for (size_t i = 0; i < n; i++) {
-		struct trapline_hit thread = { .pid = d->pid, .tid = tids[i] };
+		struct trapline_hit thread = { .pid = pid, .tid = tids[i] };
 		char name[64];
 
 		thread_names_fill(&d->names, &thread);
@@ -377,5 +437,18 @@ json_t *dap_target_threads(struct dap *d)
 		json_array_append_new(rows, json_pack("{s:i, s:o}", "id", tids[i], "name",
 						      run_json_text(name)));
 	}
+}
+
+json_t *dap_target_threads(struct dap *d)
+{
+	struct opt_pids all = { 0 };
+	json_t *rows = json_array();
+
+	if (d->follows && !targets_list_descendants(&d->set, &all))
+		for (size_t i = 0; i < all.count; i++)
+			add_threads(d, all.pid[i], rows);
+	else if (d->pid)
+		add_threads(d, d->pid, rows);
+	free(all.pid);
 	return json_pack("{s:o}", "threads", rows);
 }

@@ -106,7 +106,7 @@ void target_names_open(struct target_names *n, struct symbols *first, pid_t pid,
 
 void target_names_add(struct target_names *n, pid_t pid)
 {
-	if (n->is_recorded)
+	if (n->is_recorded && !mappings_of(&n->mappings, pid))
 		mappings_add(&n->mappings, pid);
 }
 

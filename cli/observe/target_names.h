@@ -45,7 +45,7 @@ struct target_names {
 void target_names_open(struct target_names *n, struct symbols *first, pid_t pid, const char *name);
 /* After target_name_close() of all processes. */
 void target_names_close(struct target_names *n);
-/* Another process that runs already. */
+/* Another process that runs already; it may have been added before. */
 void target_names_add(struct target_names *n, pid_t pid);
 
 /*

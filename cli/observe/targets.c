@@ -135,11 +135,20 @@ static int add_more(struct targets *t, struct trapline_event *const *events, siz
 	return status;
 }
 
-int targets_add(struct targets *t, const struct observe_settings *set, struct symbols *first,
-		struct trapline_event *const *events, size_t count)
+int targets_open(struct targets *t, const struct observe_settings *set, struct symbols *first)
 {
-	if (!targets_are_several(set) || !set->is_break)
-		return 0;
+	t->set = set;
+	t->first = first;
+	t->layout = targets_layout(set->pid);
+	target_names_open(&t->names, first, set->pid, set->process_name);
+	return symbols_open_empty(&t->nameless) ? cli_wrong(set->name, "out of memory") : 0;
+}
+
+int targets_cover(struct targets *t, struct trapline_event *const *events, size_t count)
+{
+	const struct observe_settings *set = t->set;
+	int status = 0;
+
 	for (size_t i = 0; i < count; i++)
 		if (trapline_event_mechanism(events[i]) != TRAPLINE_BY_UPROBE &&
 		    trapline_event_mechanism(events[i]) != TRAPLINE_BY_TRACEPOINT)
@@ -147,14 +156,18 @@ int targets_add(struct targets *t, const struct observe_settings *set, struct sy
 				set->name,
 				"cannot observe several processes: uprobes are needed, and a "
 				"location has none; run as root, or choose a function");
-	t->set = set;
-	t->first = first;
-	t->layout = targets_layout(set->pid);
-	target_names_open(&t->names, first, set->pid, set->process_name);
-	int status = symbols_open_empty(&t->nameless) ? cli_wrong(set->name, "out of memory") : 0;
 	for (size_t i = 1; !status && i < set->pids.count; i++)
 		status = add_one(t, events, count, set->pids.pid[i]);
 	return status ? status : add_more(t, events, count);
+}
+
+int targets_add(struct targets *t, const struct observe_settings *set, struct symbols *first,
+		struct trapline_event *const *events, size_t count)
+{
+	if (!targets_are_several(set) || !set->is_break)
+		return 0;
+	int status = targets_open(t, set, first);
+	return status ? status : targets_cover(t, events, count);
 }
 
 static int process_compare(const void *a, const void *b)

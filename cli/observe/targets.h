@@ -63,7 +63,11 @@ int targets_choose(struct observe_settings *set, uint64_t start_ns);
 /* Flags and the name of a program, for the events. */
 void targets_opts(const struct observe_settings *set, struct trapline_event_opts *opts);
 
+/* Begins with the first process, whose names are first. 0 or an exit status, line printed. */
+int targets_open(struct targets *t, const struct observe_settings *set, struct symbols *first);
 /* Adds all processes to the events, which are armed. 0 or an exit status, line printed. */
+int targets_cover(struct targets *t, struct trapline_event *const *events, size_t count);
+/* Both, where the settings mean several processes; else it does nothing. */
 int targets_add(struct targets *t, const struct observe_settings *set, struct symbols *first,
 		struct trapline_event *const *events, size_t count);
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import dap_children  # noqa: E402, F401
 import dap_quirks  # noqa: E402, F401
 from dap_client import Client, Gone  # noqa: E402
 from dap_run import (  # noqa: E402
