@@ -150,6 +150,10 @@ TRAPLINE_API int trapline_explain(int err, char *buf, size_t n)
 		return snprintf(buf, n, "%s", what ? what : strerrordesc_np(-err));
 	case -ENOMEM:
 		return snprintf(buf, n, "out of memory");
+	case -EFBIG:
+		return snprintf(buf, n,
+				"the limit of file sizes is less than the memory for code: raise "
+				"it (prlimit --fsize=unlimited --pid PID)");
 	case -ENOBUFS:
 		return snprintf(buf, n,
 				"cannot lock memory for records: raise "

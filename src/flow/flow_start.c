@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <trapline/trapline.h>
+
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -42,7 +44,7 @@ static int check_window(char *why, size_t n)
 	if (err == -EOPNOTSUPP)
 		snprintf(why, n, "its threads have shadow stacks, or the processor has no XSAVE");
 	else if (err)
-		snprintf(why, n, "%s", strerror(-err));
+		trapline_explain(err, why, n);
 	return err;
 }
 
@@ -108,7 +110,7 @@ int flow_start(struct flow_region *region, int may_trap, char *why, size_t n)
 	flow_self = sys_getpid();
 	search_locate_start();
 	if (err)
-		snprintf(why, n, "%s", strerror(-err));
+		trapline_explain(err, why, n);
 	if (!err)
 		err = check_window(why, n);
 	if (!err)

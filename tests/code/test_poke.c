@@ -2,6 +2,7 @@
 /* test_poke.c - what a poke does, what it refuses with which reason, and what it leaves behind. */
 #include "sites.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "code/poke/poke.h"
@@ -379,6 +380,27 @@ static void code_memory_is_executable_and_not_writable(void **state)
 	assert_int_equal(trapline_code_alloc(0, 0, &more), -EINVAL);
 }
 
+/* A file of memory is a file: the kernel sends SIGXFSZ, which ends the process. */
+static void a_limit_of_file_sizes_refuses_memory_for_code(void **state)
+{
+	struct rlimit before;
+	struct rlimit none;
+	char why[200];
+	void *more = NULL;
+
+	code_or_skip(4096);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	int err = trapline_code_alloc(0, 4096, &more);
+	trapline_explain(err, why, sizeof(why));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(err, -EFBIG);
+	assert_non_null(strstr(why, "RLIMIT_FSIZE"));
+	assert_int_equal(trapline_code_alloc(0, 4096, &more), 0);
+	assert_int_equal(trapline_code_free(more), 0);
+}
+
 /* Mappings of memory for code that can be written now. */
 static int writable_code(void)
 {
@@ -537,6 +559,7 @@ int main(void)
 		TEST(single_stores_only_where_they_are_promised),
 		TEST(a_site_under_a_trap_is_busy),
 		TEST(code_memory_is_executable_and_not_writable),
+		TEST(a_limit_of_file_sizes_refuses_memory_for_code),
 		TEST(code_memory_is_writable_only_during_a_write),
 		TEST(the_descriptor_of_code_memory_is_no_others),
 		TEST(statistics_need_their_size),

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/resource.h>
 
 /* ---- instructions ---- */
 
@@ -441,6 +442,22 @@ static void a_breakpoint_behind_the_first_instruction_works(void **state)
 	assert_int_equal(callbacks, 4);
 }
 
+/* Nothing that a probe makes is a file then. */
+static void a_limit_of_file_sizes_leaves_probes_as_they_are(void **state)
+{
+	struct rlimit before;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	struct trapline_event *event = probe_if(pushes, NULL, count);
+	uint64_t result = pushes(1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	assert_int_equal(result, 4);
+	assert_int_equal(callbacks, 1);
+	trapline_event_close(event);
+}
+
 /* ---- code that was not written here ---- */
 
 struct functions {
@@ -546,6 +563,7 @@ int main(void)
 		T(a_forked_child_is_not_told_of),
 		T(what_is_wrong_is_refused),
 		T(a_breakpoint_behind_the_first_instruction_works),
+		T(a_limit_of_file_sizes_leaves_probes_as_they_are),
 		T(functions_of_libc_take_a_jump),
 	};
 

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What may be refused in one line: programs that cannot be entered, or not safely.
 REFUSABLE = {
-    'seccomp', 'chroot', 'limit_nofile', 'limit_as', 'undumpable', 'traces_child', 'mlockall', 'other_user',
+    'seccomp', 'chroot', 'limit_nofile', 'limit_fsize', 'limit_as', 'undumpable', 'traces_child', 'mlockall', 'other_user',
     'musl', 'asan', 'static', 'm32', 'setuid', 'go', 'java', 'node', 'python', 'perl', 'php', 'luajit',
     'folded_lld', 'folded_gold', 'leaderless', 'exec_itself', 'coroutine_2k', 'coroutine_4k', 'coroutine_8k',
     'closefrom', 'stop_continue', 'trapline_before', 'trapline_after', 'timer_thread', 'born_blocked', 'blocked_at_moments',

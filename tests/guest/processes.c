@@ -343,6 +343,34 @@ static const char *reach_limit(long n)
 	return NULL;
 }
 
+static int limit_sizes(long bytes)
+{
+	return setrlimit(RLIMIT_FSIZE, &(struct rlimit){ (rlim_t)bytes, (rlim_t)bytes }) ? 77 : 0;
+}
+
+static __thread volatile long too_large;
+
+static void count_too_large(int number)
+{
+	(void)number;
+	too_large++;
+}
+
+/* The signal of its own write, and no other: one that it did not cause ends most programs. */
+static const char *reach_size(long limit)
+{
+	static __thread long writes;
+	const struct sigaction ours = { .sa_handler = count_too_large };
+	int fd = memfd_create("own", MFD_CLOEXEC);
+
+	EXPECT(fd >= 0 && !sigaction(SIGXFSZ, &ours, NULL), "memfd_create() or sigaction() fails");
+	EXPECT(pwrite(fd, "x", 1, limit) == -1 && errno == EFBIG, "a file became larger than its limit");
+	close(fd);
+	EXPECT(too_large == ++writes, "SIGXFSZ came for what the program did not write");
+	work();
+	return NULL;
+}
+
 static int limit_memory(long megabytes)
 {
 	struct rlimit all = { (rlim_t)megabytes << 20, (rlim_t)megabytes << 20 };
@@ -470,6 +498,7 @@ const struct behaviour behaviours[] = {
 	{ "fixed_descriptors", use_numbers, 0, 0, NULL, NULL },
 	{ "lowest_descriptor", lowest_number, 0, ALONE, NULL, NULL },
 	{ "limit_nofile", reach_limit, 24, 0, limit_files, NULL },
+	{ "limit_fsize", reach_size, 3000, 0, limit_sizes, NULL },
 	{ "limit_as", allocate_much, 300, 0, limit_memory, NULL },
 	{ "mlockall", only_work, 0, 0, lock_memory, NULL },
 	{ "seccomp", only_work, 0, 0, filter_calls, NULL },

@@ -14,12 +14,11 @@
  * the two a child may run into its parent's int3: it runs the pc again until that is over.
  */
 #include <errno.h>
-#include <linux/memfd.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/own_fd.h"
+#include "base/memory_file.h"
 #include "base/sys.h"
 #include "code/kept_fd.h"
 #include "code/log/code_stream.h"
@@ -29,9 +28,6 @@
 #include "code/poke/region.h"
 #include "record/code_layout.h"
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10U
-#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -70,25 +66,6 @@ int64_t region_find(uint64_t near, size_t bytes, int protection, int flags, int 
 			return at;
 	}
 	return -ENOSPC;
-}
-
-static int open_memory(size_t bytes)
-{
-	int fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-code",
-			     MFD_CLOEXEC | MFD_EXEC, 0, 0, 0);
-
-	/* Before v6.3 the flag is not known. */
-	if (fd == -EINVAL)
-		fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-code", MFD_CLOEXEC,
-				 0, 0, 0);
-	if (fd < 0)
-		return fd;
-	int err = (int)sys_of_fd(SYS_ftruncate, fd, bytes, 0, 0, 0);
-	if (err) {
-		sys_close(fd);
-		return err;
-	}
-	return fd;
 }
 
 static struct region *region_of(uint64_t address)
@@ -168,7 +145,7 @@ static struct region *take_free(void)
 
 static int map_new(struct region *region, uint64_t near, size_t bytes)
 {
-	int fd = open_memory(bytes);
+	int fd = memory_file("trapline-code", bytes);
 
 	if (fd < 0)
 		return fd;
@@ -211,6 +188,9 @@ int region_alloc(uint64_t near, size_t bytes, void **out, struct code_problem *p
 		*out = (void *)(uintptr_t)region->start;
 	else if (err == -ENOSPC)
 		problem->why = "no free memory within 2 GiB of the address";
+	else if (err == -EFBIG)
+		problem->why = "the limit of file sizes (RLIMIT_FSIZE, ulimit -f) is less than the "
+			       "memory for code";
 	else
 		problem->why = region ? "cannot allocate memory for code: memfd_create() or a "
 					"shared executable mapping of it is refused "
@@ -291,7 +271,7 @@ struct region_copy {
 static int make_copy(struct region_copy *out, const void *contents)
 {
 	size_t bytes = out->region->bytes;
-	int fd = open_memory(bytes);
+	int fd = memory_file("trapline-code", bytes);
 
 	if (fd < 0)
 		return fd;

@@ -13,7 +13,6 @@
 #include "code/probe/probe_pads.h"
 
 #include <errno.h>
-#include <linux/memfd.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -21,7 +20,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/own_fd.h"
+#include "base/memory_file.h"
 #include "base/own_status.h"
 #include "base/sys.h"
 #include "code/log/code_stream.h"
@@ -40,9 +39,6 @@
 #define STACK_GROWS (256ull << 20)
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10
 #endif
 
 /* A page of pads, and which of its bytes are taken. */
@@ -100,13 +96,7 @@ static int open_page(void)
 {
 	if (own_status("\nSeccomp:\t") != '0')
 		return -EPERM;
-	int fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-pads",
-			     MFD_CLOEXEC | MFD_EXEC, 0, 0, 0);
-	/* Before v6.3 the flag is not known. */
-	if (fd == -EINVAL)
-		fd = own_fd_keep(SYS_memfd_create, (long)(uintptr_t) "trapline-pads", MFD_CLOEXEC,
-				 0, 0, 0);
-	return fd;
+	return memory_file("trapline-pads", PAGE_BYTES);
 }
 
 static int page_of_file(uint64_t start)

@@ -17,7 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/own_fd.h"
+#include "base/memory_file.h"
 #include "base/sys.h"
 #include "code/window/window_emit.h"
 
@@ -75,18 +75,12 @@ static size_t total_bytes(void)
 
 static int map_code(uint8_t *at, uint8_t **writable)
 {
-	const long name = (long)(uintptr_t) "trapline-window";
-	int fd = own_fd_keep(SYS_memfd_create, name, MFD_CLOEXEC | 0x10 /* MFD_EXEC */, 0, 0, 0);
+	int fd = memory_file("trapline-window", WINDOW_CODE_BYTES);
 
-	if (fd == -EINVAL) /* before Linux 6.3 */
-		fd = own_fd_keep(SYS_memfd_create, name, MFD_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return fd;
-	long err = sys_of_fd(SYS_ftruncate, fd, WINDOW_CODE_BYTES, 0, 0, 0);
-	long mapped = err;
-	if (!err)
-		mapped = sys_mmap(at, WINDOW_CODE_BYTES, PROT_READ | PROT_EXEC,
-				  MAP_SHARED | MAP_FIXED, fd, 0);
+	long mapped = sys_mmap(at, WINDOW_CODE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED,
+			       fd, 0);
 	if (!memory_failed((void *)mapped)) {
 		*writable = memory_map_shared(WINDOW_CODE_BYTES, 1, fd, 0);
 		mapped = (long)*writable;
