@@ -123,16 +123,18 @@ static void ignore(int number)
 }
 
 /*
- * A write to a closed pipe is then an error, after which losses are counted. A handler and not
- * SIG_IGN, which a started program would inherit.
+ * A write to a closed pipe, or to a file behind the limit of file sizes, is then an error, after
+ * which losses are counted. A handler and not SIG_IGN, which a started program would inherit.
  */
-static void catch_closed_pipes(void)
+static void catch_failed_writes(void)
 {
+	static const int signals[] = { SIGPIPE, SIGXFSZ };
 	const struct sigaction sa = { .sa_handler = ignore, .sa_flags = SA_RESTART };
 	struct sigaction old;
 
-	if (!sigaction(SIGPIPE, NULL, &old) && old.sa_handler == SIG_DFL)
-		sigaction(SIGPIPE, &sa, NULL);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler == SIG_DFL)
+			sigaction(signals[i], &sa, NULL);
 }
 
 /* What a command printed must have arrived. A reader that has seen enough needs no message. */
@@ -189,7 +191,7 @@ int main(int argc, char **argv)
 {
 	inherited_note();
 	probe_owner_use();
-	catch_closed_pipes();
+	catch_failed_writes();
 	standard_output_keep();
 	if (argc < 2) {
 		print_help(stderr);

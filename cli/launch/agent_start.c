@@ -109,8 +109,9 @@ int agent_region_open(const char *command, const char *name, uint64_t magic, siz
 {
 	const int err = open_region(name, magic, bytes, out);
 
-	return err ? cli_wrong(command, "cannot share memory with the program: %s",
-			       strerror(-err)) :
+	return err ? cli_wrong(command, "cannot share memory with the program: %s%s",
+			       strerror(-err),
+			       err == -EFBIG ? "; raise the limit of file sizes (ulimit -f)" : "") :
 		     CLI_OK;
 }
 

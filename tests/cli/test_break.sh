@@ -390,6 +390,20 @@ wrong a_file_that_has_no_such_function_is_said "no function is named 'helping' i
 wrong a_file_that_is_not_there_is_said "no loaded object of .*, and no source file .*, is named 'other.c'" -p "$pid" other.c:helper
 kill "$pid"
 
+# The kernel's signal for a file that is too large ends no command without a word.
+(
+	ulimit -f 0
+	exec timeout -k 2 60 "$trapline" heap -- true
+) 2>&1 | cat >"$tmp/out"
+[ "$(cat "$tmp/out")" = 'trapline heap: cannot share memory with the program: File too large; raise the limit of file sizes (ulimit -f)' ]
+ok "a_limit_of_file_sizes_is_told" $?
+(
+	ulimit -f 1 # KiB in bash, 512 bytes in others
+	exec timeout -k 2 60 "$trapline" break --mechanism uprobe -p "$calls" lookup --limit 200 >"$tmp/out" 2>"$tmp/err"
+)
+[ $? = 1 ] && grep -q 'cannot write standard output: File too large; [0-9]* hits were kept' "$tmp/err"
+ok "an_output_that_reaches_it_is_an_error" $?
+
 # Instructions that the kernel refuses are told by their bytes: the others are hit.
 if [ -x "$victims/unprobed" ]; then
 	start unprobed
