@@ -12,12 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEPTH_MAX 32
+#define EXECS_NS 2000000
 
-/* As the program began: it may have changed it. */
-static bool has_preload(pid_t pid)
+static bool is_empty(pid_t pid, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	FILE *f = fopen(path, "re");
+	const bool empty = !f || fgetc(f) == EOF;
+	if (f)
+		fclose(f);
+	return empty;
+}
+
+static bool environment_has_preload(pid_t pid)
 {
 	char path[64];
 	char *line = NULL;
@@ -33,6 +46,20 @@ static bool has_preload(pid_t pid)
 	free(line);
 	fclose(f);
 	return is_found;
+}
+
+/*
+ * As the program began: it may have changed it. During an execve(2) both files are empty for a
+ * moment, the arguments less long (create_elf_tables() of Linux); else there is an argument.
+ */
+static bool has_preload(pid_t pid)
+{
+	const struct timespec moment = { 0, EXECS_NS };
+
+	if (environment_has_preload(pid))
+		return true;
+	nanosleep(&moment, NULL);
+	return is_empty(pid, "cmdline") || environment_has_preload(pid);
 }
 
 /* NULL: not known, or the agent has not begun yet. */
