@@ -50,6 +50,9 @@ expected()
 	echo "$data/bash-completion/completions/trapline"
 	echo "$data/zsh/site-functions/_trapline"
 	echo "${prefix#/}/lib/systemd/system/trapline-points.service"
+	for editor in gdb/trapline.py nvim/trapline.lua vscode/package.json; do
+		echo "$data/trapline/editors/$editor"
+	done
 	for text in README.md NEWS.md LICENSE; do
 		echo "$doc/$text"
 	done
