@@ -50,9 +50,11 @@ set -- $cases
 check() { # model, what is taken away, or added with a plus; prints spin's summary
 	define=
 	[ "$2" = - ] || define=-D${2#+}
+	# A model that fails does so soon: its compilation takes longer than its run.
+	case $2 in - | +*) level=-O2 ;; *) level=-O0 ;; esac
 	# shellcheck disable=SC2086 # nothing when empty
 	(cd "$tmp" && rm -f pan* && spin -a $define "$models/$1.pml" >/dev/null &&
-		"${CC:-cc}" -O2 -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c && ./pan -m1000000) 2>&1
+		"${CC:-cc}" $level -w -DSAFETY -DVECTORSZ=2048 -o pan pan.c && ./pan -m1000000) 2>&1
 }
 
 while [ $# -gt 0 ]; do
