@@ -21,8 +21,9 @@ MAY_REFUSE = ['the attach was ended before anything was loaded']
 
 SIGTRAP = 5
 
-# What the agent leaves: itself, what it is linked with, its handler of SIGTRAP, and what its tool shared.
-AGENT = [r'/memfd:trapline-agent-\w+ \(deleted\)', r'/.*/libZydis\.so\S*']
+# What the agent leaves: itself, what it is linked with, where its jumps landed (a thread may be on such a
+# landing), its handler of SIGTRAP, and what its tool shared.
+AGENT = [r'/memfd:trapline-agent-\w+ \(deleted\)', r'/.*/libZydis\.so\S*', r'/memfd:trapline-pads \(deleted\)']
 REGION = [r'/memfd:trapline-region \(deleted\)']
 WINDOW = [r'/memfd:trapline-window \(deleted\)']
 PATCH = [r'/memfd:guest_\w*fix\.so \(deleted\)']
