@@ -64,6 +64,11 @@ ok 'and its children are sampled' $?
 attach --for 1
 [ $? = 0 ] && grep -q 'use-after-free' "$tmp/err" && grep -q 'malloc() is that of .*libc' "$tmp/err"
 ok 'it can be done again' $?
+# A fork copies what is anonymous: landings are the file's, but for pages that a later jump shares.
+awk '/^[0-9a-f]+-/ { ours = /memfd:trapline-pads/; pages += ours }
+	ours && /^Anonymous:/ { copied += $2 / 4 }
+	END { print pages + 0 " landings, " copied + 0 " copied"; exit pages == 0 || copied > pages / 4 }' "/proc/$pid/smaps" >"$tmp/err"
+ok 'a fork copies few landings of its jumps' $?
 kill -USR1 $pid
 is_as_before
 ok 'its code is as before when the last sampled block is gone' $?

@@ -7,8 +7,8 @@
  * and the first thread's stack. Bytes that are not a pad are int3.
  *
  * A fork copies the page tables of memory that the process has written, and each pad's page has a
- * table of its own, as it is far from all others. So the pads that make a page are written into a
- * file, which is mapped: the kernel fills a child's table when the child comes there.
+ * table of its own, as it is far from all others. So after an attach the pads that make a page are
+ * written into a file, which is mapped. The kernel fills a child's table when it comes there.
  */
 #include "code/probe/probe_pads.h"
 
@@ -17,10 +17,12 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/memory_file.h"
+#include "base/own_fd.h"
 #include "base/own_status.h"
 #include "base/sys.h"
 #include "code/log/code_stream.h"
@@ -91,10 +93,13 @@ static int map_at(uint64_t start, int flags, int fd)
 	return at == start;
 }
 
-/* A filter may kill a thread that makes a file, where it permits mmap(2). */
+/*
+ * In Trapline's own table of descriptors: in the program's, its open(2) would miss a number for a
+ * moment. And a filter may kill a thread that makes a file, where it permits mmap(2).
+ */
 static int open_page(void)
 {
-	if (own_status("\nSeccomp:\t") != '0')
+	if (!atomic_get(&own_fd_table) || own_status("\nSeccomp:\t") != '0')
 		return -EPERM;
 	return memory_file("trapline-pads", PAGE_BYTES);
 }
