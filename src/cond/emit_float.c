@@ -93,28 +93,37 @@ static void emit_normalize(struct ebpf *p, int fraction, int exponent, int32_t t
 	}
 }
 
+/* As soft_rounded(): into the fraction. Uses three more registers. */
+static void emit_rounded(struct ebpf *p, int exponent, int fraction, const int *scratch,
+			 int32_t extra, int32_t bits)
+{
+	uint32_t is_normal = ebpf_jump_imm(p, BPF_JSGT, exponent, 0);
+
+	ebpf_mov_imm(p, scratch[0], 1);
+	ebpf_alu(p, BPF_SUB, scratch[0], exponent);
+	emit_shift(p, fraction, scratch[0], scratch[1], scratch[2]);
+	ebpf_mov_imm(p, exponent, 1);
+	ebpf_land(p, is_normal);
+	cut(p, scratch[0], fraction, 0, extra);
+	ebpf_alu_imm(p, BPF_AND, scratch[0], 1);
+	ebpf_alu(p, BPF_ADD, fraction, scratch[0]);
+	ebpf_alu_imm(p, BPF_ADD, fraction, (1 << (extra - 1)) - 1);
+	shift_right(p, fraction, extra);
+	ebpf_alu_imm(p, BPF_SUB, exponent, 1);
+	shift_left(p, exponent, bits);
+	ebpf_alu(p, BPF_ADD, fraction, exponent);
+}
+
 /* As soft_pack(): R1 sign, R2 exponent, R3 fraction. Returns. */
 static void emit_pack(struct ebpf *p)
 {
+	static const int scratch[] = { R4, R5, R0 };
 	uint32_t is_other = ebpf_jump_imm(p, BPF_JNE, R3, 0);
 
 	emit_return(p, R1);
 	ebpf_land(p, is_other);
 	emit_normalize(p, R3, R2, 62, R4);
-	uint32_t is_normal = ebpf_jump_imm(p, BPF_JSGT, R2, 0);
-	ebpf_mov_imm(p, R4, 1);
-	ebpf_alu(p, BPF_SUB, R4, R2);
-	emit_shift(p, R3, R4, R5, R0);
-	ebpf_mov_imm(p, R2, 1);
-	ebpf_land(p, is_normal);
-	cut(p, R4, R3, 0, 10);
-	ebpf_alu_imm(p, BPF_AND, R4, 1);
-	ebpf_alu(p, BPF_ADD, R3, R4);
-	ebpf_alu_imm(p, BPF_ADD, R3, 0x1ff);
-	shift_right(p, R3, 10);
-	ebpf_alu_imm(p, BPF_SUB, R2, 1);
-	shift_left(p, R2, 52);
-	ebpf_alu(p, BPF_ADD, R3, R2);
+	emit_rounded(p, R2, R3, scratch, 10, 52);
 	ebpf_load_imm64(p, R4, ORDER_INFINITY);
 	uint32_t fits = ebpf_jump(p, BPF_JLE, R3, R4);
 	ebpf_mov(p, R3, R4);
@@ -392,6 +401,8 @@ static void emit_widen(struct ebpf *p)
 
 static void emit_round(struct ebpf *p)
 {
+	static const int scratch[] = { R5, R6, R7 };
+
 	cut(p, R2, R1, 1, 0);
 	ebpf_load_imm64(p, R3, ORDER_INFINITY << 1);
 	uint32_t is_number = ebpf_jump(p, BPF_JLE, R2, R3);
@@ -404,20 +415,7 @@ static void emit_round(struct ebpf *p)
 	cut(p, R4, R1, 12, 12);
 	ebpf_load_imm64(p, R5, SOFT_HIDDEN);
 	ebpf_alu(p, BPF_OR, R4, R5);
-	uint32_t is_normal = ebpf_jump_imm(p, BPF_JSGT, R3, 0);
-	ebpf_mov_imm(p, R5, 1);
-	ebpf_alu(p, BPF_SUB, R5, R3);
-	emit_shift(p, R4, R5, R6, R7);
-	ebpf_mov_imm(p, R3, 1);
-	ebpf_land(p, is_normal);
-	cut(p, R5, R4, 0, 29);
-	ebpf_alu_imm(p, BPF_AND, R5, 1);
-	ebpf_alu(p, BPF_ADD, R4, R5);
-	ebpf_alu_imm(p, BPF_ADD, R4, 0xfffffff);
-	shift_right(p, R4, 29);
-	ebpf_alu_imm(p, BPF_SUB, R3, 1);
-	shift_left(p, R3, 23);
-	ebpf_alu(p, BPF_ADD, R4, R3);
+	emit_rounded(p, R3, R4, scratch, 29, 23);
 	uint32_t fits = ebpf_jump_imm(p, BPF_JLE, R4, (int32_t)SOFT_INFINITY_FLOAT);
 	ebpf_mov_imm(p, R4, (int32_t)SOFT_INFINITY_FLOAT);
 	ebpf_land(p, fits);

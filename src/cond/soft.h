@@ -30,20 +30,27 @@ static inline uint64_t soft_shift(uint64_t fraction, uint64_t bits)
 	return rest | (rest << bits != fraction);
 }
 
+/*
+ * The bits of a number whose fraction has `extra` bits more than the `bits` of its type, rounded to
+ * the nearest one, even at a tie. An exponent below 1 is that of a small one. Without its sign.
+ */
+static inline uint64_t soft_rounded(int64_t exponent, uint64_t fraction, int extra, int bits)
+{
+	if (exponent < 1) {
+		fraction = soft_shift(fraction, (uint64_t)(1 - exponent));
+		exponent = 1;
+	}
+	fraction = (fraction + (UINT64_C(1) << (extra - 1)) - 1 + (fraction >> extra & 1)) >> extra;
+	return ((uint64_t)(exponent - 1) << bits) + fraction;
+}
+
 /* The double fraction * 2^(exponent - SOFT_WHOLE), rounded; fraction below 2^63. */
 static inline uint64_t soft_pack(uint64_t sign, int64_t exponent, uint64_t fraction)
 {
 	if (!fraction)
 		return sign;
 	const int unused = __builtin_clzll(fraction) - 1;
-	fraction <<= unused;
-	exponent -= unused;
-	if (exponent < 1) {
-		fraction = soft_shift(fraction, (uint64_t)(1 - exponent));
-		exponent = 1;
-	}
-	fraction = (fraction + 0x1ff + (fraction >> 10 & 1)) >> 10;
-	const uint64_t bits = ((uint64_t)(exponent - 1) << 52) + fraction;
+	const uint64_t bits = soft_rounded(exponent - unused, fraction << unused, 10, 52);
 	return sign | (bits < ORDER_INFINITY ? bits : ORDER_INFINITY);
 }
 
@@ -175,17 +182,12 @@ static inline uint64_t soft_for_float(uint64_t size)
 static inline uint64_t soft_round(uint64_t bits)
 {
 	const uint64_t sign = bits >> 63 << 31;
-	int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - (SOFT_BIAS - SOFT_BIAS_FLOAT);
-	uint64_t fraction = (bits & (SOFT_HIDDEN - 1)) | SOFT_HIDDEN;
+	const int64_t exponent = (int64_t)(bits >> 52 & 0x7ff) - (SOFT_BIAS - SOFT_BIAS_FLOAT);
+	const uint64_t fraction = (bits & (SOFT_HIDDEN - 1)) | SOFT_HIDDEN;
 
 	if (soft_is_nan(bits))
 		return SOFT_NAN_FLOAT;
-	if (exponent < 1) {
-		fraction = soft_shift(fraction, (uint64_t)(1 - exponent));
-		exponent = 1;
-	}
-	fraction = (fraction + 0xfffffff + (fraction >> 29 & 1)) >> 29;
-	const uint64_t out = ((uint64_t)(exponent - 1) << 23) + fraction;
+	const uint64_t out = soft_rounded(exponent, fraction, 29, 23);
 	return sign | (out < SOFT_INFINITY_FLOAT ? out : SOFT_INFINITY_FLOAT);
 }
 
