@@ -42,20 +42,9 @@ static int plan_register(uint32_t word, const struct insn *insn, struct step *ou
 
 static int plan_flow(uint64_t address, uint32_t word, const struct insn *insn, struct step *out)
 {
-	out->length = insn->length;
-	out->target = address + (uint64_t)insn->target;
+	if (step_form_simple(address, insn, out))
+		return 0;
 	switch (insn->kind) {
-	case INSN_NOP:
-	case INSN_LANDING:
-		out->target = address + insn->length;
-		out->kind = STEP_JUMP;
-		return 0;
-	case INSN_JUMP:
-		out->kind = STEP_JUMP;
-		return 0;
-	case INSN_CALL:
-		out->kind = STEP_CALL;
-		return 0;
 	case INSN_JUMP_CONDITIONAL:
 		plan_conditional(insn, out);
 		return 0;

@@ -117,22 +117,11 @@ static int plan_return(const uint8_t *bytes, const struct insn *insn, struct ste
 static int plan_flow(uint64_t address, const uint8_t *bytes, const struct insn *insn,
 		     struct step *out)
 {
-	out->length = insn->length;
-	out->target = address + (uint64_t)insn->target;
 	if (insn->flags & (INSN_FAR | INSN_PRIVILEGED))
 		return -EOPNOTSUPP;
+	if (step_form_simple(address, insn, out))
+		return 0;
 	switch (insn->kind) {
-	case INSN_NOP:
-	case INSN_LANDING:
-		out->target = address + insn->length;
-		out->kind = STEP_JUMP;
-		return 0;
-	case INSN_JUMP:
-		out->kind = STEP_JUMP;
-		return 0;
-	case INSN_CALL:
-		out->kind = STEP_CALL;
-		return 0;
 	case INSN_JUMP_CONDITIONAL:
 		return plan_conditional(insn, out);
 	case INSN_JUMP_INDIRECT:
