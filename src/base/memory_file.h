@@ -17,22 +17,15 @@
 #endif
 
 /*
- * A process with a limit of file sizes gets SIGXFSZ for a file of memory too, and ends by it
- * (generic_write_check_limits() and inode_newsize_ok() of Linux). So the limit is read first.
+ * Its descriptor, as own_fd_keep() has it, or -errno. -EFBIG: RLIMIT_FSIZE is less. The kernel
+ * would send SIGXFSZ, which ends the process (inode_newsize_ok() of Linux). So it is read first.
  */
-static inline int memory_file_may_have(size_t bytes)
-{
-	struct rlimit limit;
-
-	return sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) || limit.rlim_cur >= bytes;
-}
-
-/* Its descriptor, as own_fd_keep() has it, or -errno. -EFBIG: RLIMIT_FSIZE is less. */
 static inline int memory_file(const char *name, size_t bytes)
 {
 	const long text = (long)(uintptr_t)name;
+	struct rlimit limit;
 
-	if (!memory_file_may_have(bytes))
+	if (!sys4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) && limit.rlim_cur < bytes)
 		return -EFBIG;
 	int fd = own_fd_keep(SYS_memfd_create, text, MFD_CLOEXEC | MFD_EXEC, 0, 0, 0);
 	/* Before v6.3 the flag is not known. */

@@ -58,5 +58,5 @@ void heap_fork_ended(void)
 		return;
 	const uint64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - at_fork.begun_ns;
 
-	heap_budget_add_fork((uint64_t)((double)took * (double)at_fork.share_ppm / PPM));
+	heap_budget_add_fork(took / 1000 * at_fork.share_ppm / (PPM / 1000));
 }
