@@ -41,7 +41,7 @@ struct collection {
 /* Those of libstdc++; the numbers of elements of libc++, Rust and Go. */
 bool collection_of(const struct type *t, struct collection *out);
 
-/* One alternative of a variant. False: there is none of that number. */
+/* One alternative of a variant. False: it has no such number. */
 bool collection_alternative(const struct collection *c, uint64_t index, const struct type **type,
 			    uint64_t *offset);
 

@@ -77,7 +77,7 @@ static void wrong_sites_are_refused_with_a_reason(void **state)
 	expect_reason(trapline_poke(&site, 1, NULL), -EFAULT, "not mapped");
 }
 
-/* The architecture names eight instructions; a move is none of them, nor is a conditional branch. */
+/* The architecture names eight instructions; a move and a conditional branch are not among them. */
 static void one_store_changes_only_what_may_change_under_a_thread(void **state)
 {
 	struct trapline_code_stats before = read_stats();

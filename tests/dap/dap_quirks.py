@@ -34,7 +34,7 @@ def an_unknown_request_is_refused_and_its_user_is_not_disturbed(calls):
         answer = c.request(command, {})
         assert not answer["success"] and command in answer["message"], answer
         assert not answer["body"]["error"]["showUser"], answer
-    # The user who asked for a pause is told why there is none.
+    # A refused pause is shown to the user, with the reason.
     assert c.request("pause", {"threadId": 1})["body"]["error"]["showUser"]
     ends(c)
 

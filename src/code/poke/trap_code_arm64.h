@@ -6,7 +6,7 @@
  * BRK, HVC, ISB, NOP, SMC or SVC. ("Concurrent modification and execution of instructions".) Other
  * words go by way of brk. An aligned word is fetched whole there too, old or new: that is an
  * assumption, since the manual names those eight only. tests/model/poke_arm64.pml fails without it.
- * Nothing here was tried on silicon, and emulation has no stale fetch.
+ * Nothing here was tried on silicon; emulation has no caches that software must maintain.
  */
 #ifndef CODE_POKE_TRAP_CODE_ARM64_H
 #define CODE_POKE_TRAP_CODE_ARM64_H
