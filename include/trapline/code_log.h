@@ -6,7 +6,7 @@
  * that a thread ran at a time. The stream has each change with the moments between which old
  * and new bytes can both run. The reader answers with bytes, or reports that it cannot know.
  *
- * The stream is written on x86-64 and read everywhere. Conventions are those of trapline.h.
+ * Conventions are those of trapline.h.
  */
 #ifndef TRAPLINE_CODE_LOG_H
 #define TRAPLINE_CODE_LOG_H
@@ -129,7 +129,7 @@ struct trapline_code_span {
  * trapline_code_at - read which len bytes were at address of process pid at a time.
  *
  * The caller fills bytes with those of the program's file. Those that the log knows
- * replace them. Traps are bytes too: int3. span may be NULL.
+ * replace them. Traps are bytes too: int3, or brk #0x5470 on arm64. span may be NULL.
  *
  * 0 is an answer. -EAGAIN: in this span a thread may run two different things, those of
  * the span before and those of the span behind. -ENODATA: the log does not know; the time is

@@ -58,9 +58,16 @@ enum code_kind {
 enum code_form {
 	CODE_FORM_TRAP,	  /* an int3 over the first byte, between TRAP and OPEN */
 	CODE_FORM_SPIN,	  /* a jump to itself, of two bytes */
-	CODE_FORM_DIRECT, /* only the first byte changes: an int3 reaches stay, or goes */
+	CODE_FORM_DIRECT, /* a byte or a word changes: a trap reaches stay, or goes */
+	CODE_FORM_BRK,	  /* arm64: CODE_BRK over the first four bytes, between TRAP and OPEN */
 	CODE_FORMS,
 };
+
+/* brk #0x5470 */
+#define CODE_BRK                       \
+	{                              \
+		0x00, 0x8e, 0x2a, 0xd4 \
+	}
 
 /* A record of any length that is being made. In handlers too: nothing below calls anything. */
 struct code_record {

@@ -12,6 +12,7 @@
 
 #include <trapline/code.h>
 
+#include "record/code_layout.h"
 #include "record/code_parse.h"
 
 #define BYTE_UNKNOWN (-1)   /* the log has it nowhere */
@@ -118,12 +119,17 @@ static int after_of(const struct code_item *item, uint64_t address)
 /* What keeps threads away, at this byte; BYTE_UNKNOWN: nothing. */
 static int marker_of(const struct code_change *change, uint64_t offset)
 {
-	static const uint8_t spin[] = { 0xeb, 0xfe };
+	static const struct {
+		uint8_t bytes[4];
+		uint8_t len;
+	} markers[CODE_FORMS] = {
+		[CODE_FORM_TRAP] = { { 0xcc }, 1 },
+		[CODE_FORM_SPIN] = { { 0xeb, 0xfe }, 2 },
+		[CODE_FORM_BRK] = { CODE_BRK, 4 },
+	};
 
-	if (change->form == CODE_FORM_TRAP && offset == 0)
-		return 0xcc;
-	return change->form == CODE_FORM_SPIN && offset < sizeof(spin) ? spin[offset] :
-									 BYTE_UNKNOWN;
+	return offset < markers[change->form].len ? markers[change->form].bytes[offset] :
+						    BYTE_UNKNOWN;
 }
 
 static int either(int one, int other)

@@ -230,13 +230,13 @@ extern struct form __stop_forms[];
 #define FORMS ((size_t)(__stop_forms - __start_forms))
 
 #define INPUTS 48
-static uint64_t next_random = 88172645463325252ull;
+static uint64_t random_state = 88172645463325252ull;
 
 static uint64_t random_number(void)
 {
-	next_random ^= next_random << 13;
-	next_random ^= next_random >> 7;
-	return next_random ^= next_random << 17;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	return random_state ^= random_state << 17;
 }
 
 static void make_input(size_t i, struct registers *r)

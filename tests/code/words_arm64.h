@@ -6,26 +6,7 @@
 #ifndef TESTS_CODE_WORDS_ARM64_H
 #define TESTS_CODE_WORDS_ARM64_H
 
-#include <errno.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#include <trapline/code.h>
-
-#include "../stress.h"
+#include "code_test.h"
 
 #define NOP 0xd503201fu
 #define RET 0xd65f03c0u
@@ -33,7 +14,6 @@
 #define B(words) (0x14000000u | ((uint32_t)(words) & 0x3ffffffu))
 #define MOV_W0(n) (0x52800000u | (uint32_t)(n) << 5)
 #define CBZ_W0(words) (0x34000000u | (uint32_t)(words) << 5)
-#define ADDR(p) ((uint64_t)(uintptr_t)(p))
 
 /* A function of 8 words: site; w0 = 1; ret; w0 = 2; ret. */
 #define FUNCTION_WORDS 8
@@ -69,14 +49,6 @@ static inline int poke(const void *at, uint32_t from, uint32_t to, uint32_t flag
 	opts.flags = flags;
 	opts.writers = writers();
 	return trapline_poke(&site, 1, &opts);
-}
-
-static inline struct trapline_code_stats read_stats(void)
-{
-	struct trapline_code_stats stats = { .size = sizeof(stats) };
-
-	assert_int_equal(trapline_code_stats(&stats), 0);
-	return stats;
 }
 
 /* Private text with n functions in it. */

@@ -278,7 +278,7 @@ int change_begin(struct change *change, size_t n, uint32_t writers, struct code_
 	size_t bytes = sizeof(struct poke_batch) + n * sizeof(struct poke_entry);
 
 	change->batch = NULL;
-	change->form = CODE_FORM_TRAP;
+	change->form = TRAP_FORM;
 	change->problem = problem;
 	change->number = ++batch_number;
 	find_way_back(change);

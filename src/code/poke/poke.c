@@ -353,7 +353,7 @@ int poke_run(struct change *change, uint32_t flags)
 			  change->text.writers == TRAPLINE_WRITE_EXCHANGE;
 	int err;
 
-	change->form = flags & TRAPLINE_POKE_SPIN ? CODE_FORM_SPIN : CODE_FORM_TRAP;
+	change->form = flags & TRAPLINE_POKE_SPIN ? CODE_FORM_SPIN : TRAP_FORM;
 	poke_report(change, TRAPLINE_CODE_BEGIN);
 	if (flags & TRAPLINE_POKE_SINGLE_STORE || is_exchange)
 		err = run_single(change, flags);

@@ -19,6 +19,7 @@
 #include <trapline/code.h>
 
 #include "base/text_byte.h"
+#include "record/code_layout.h"
 
 #define TRAP_BYTES 4u
 #define TRAP_BEHIND 0u
@@ -34,8 +35,9 @@
 #define TRAP_MASK 0xffe0001fu
 #define TRAP_WORD 0xd4200000u /* brk, with any number */
 
-/* brk #0x5470 */
-static const uint8_t trap_code[TRAP_BYTES] = { 0x00, 0x8e, 0x2a, 0xd4 };
+#define TRAP_FORM CODE_FORM_BRK
+
+static const uint8_t trap_code[TRAP_BYTES] = CODE_BRK;
 
 static inline uint32_t code_word(const uint8_t *bytes)
 {

@@ -10,6 +10,7 @@
 #include <trapline/code.h>
 
 #include "base/text_byte.h"
+#include "record/code_layout.h"
 
 #define INT3 0xcc
 
@@ -22,6 +23,8 @@
 #define CODE_REACH 0x70000000ll /* 1.75 GiB: also operands at the far end of the text */
 #define CODE_REACH_STEP (16ll << 20)
 #define CODE_JUMP_BYTES 5u
+
+#define TRAP_FORM CODE_FORM_TRAP
 
 static const uint8_t trap_code[TRAP_BYTES] = { INT3 };
 
