@@ -14,7 +14,7 @@ static int change(struct trapline_branch_key *key,
 	struct code_problem problem = { NULL, 0 };
 	int err = key ? 0 : failed(-EINVAL, FAILED_ARGUMENT, "the key is NULL");
 
-	if (!err && branch_is_code())
+	if (!err)
 		err = code_start();
 	if (err)
 		return err;

@@ -11,9 +11,9 @@
  *	trapline_branch_enable(&debugging);
  *
  * On x86-64 the branch is a test instruction without effect, or a jump of the same five
- * bytes. The two differ in the first byte alone. Elsewhere it is a load and a conditional
- * branch, with the same meaning. <trapline/code.h> includes this header;
- * trapline_branch_enable(3) explains it.
+ * bytes. The two differ in the first byte alone. On arm64 it is a nop or a b. Elsewhere it
+ * is a load and a conditional branch, with the same meaning. <trapline/code.h> includes
+ * this header; trapline_branch_enable(3) explains it.
  */
 #ifndef TRAPLINE_BRANCH_H
 #define TRAPLINE_BRANCH_H
@@ -92,13 +92,39 @@ TRAPLINE_API void trapline_branch_unregister(const void *start);
 }
 #endif
 
-#if defined(__x86_64__) && defined(__LP64__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__LP64__)
 
 /* The compiler takes such text for one instruction when it decides what to inline. */
 #if defined(__clang__) || __GNUC__ >= 9
 #define TRAPLINE_BRANCH_ASM __asm__ __inline__ goto
 #else
 #define TRAPLINE_BRANCH_ASM __asm__ goto
+#endif
+
+/* What an object reports to the library: where its records begin, and where they end. */
+#if defined(__x86_64__)
+#define TRAPLINE_BRANCH_FUNCTIONS                      \
+	"endbr64\n"                                    \
+	"lea __start_trapline_branches(%%rip),%%rdi\n" \
+	"lea __stop_trapline_branches(%%rip),%%rsi\n"  \
+	"jmp trapline_branch_register@PLT\n"           \
+	".Ltrapline_branch_end:\n"                     \
+	"endbr64\n"                                    \
+	"lea __start_trapline_branches(%%rip),%%rdi\n" \
+	"jmp trapline_branch_unregister@PLT\n"
+#else
+#define TRAPLINE_BRANCH_FUNCTIONS                       \
+	"hint #34\n" /* bti c */                        \
+	"adrp x0, __start_trapline_branches\n"          \
+	"add x0, x0, :lo12:__start_trapline_branches\n" \
+	"adrp x1, __stop_trapline_branches\n"           \
+	"add x1, x1, :lo12:__stop_trapline_branches\n"  \
+	"b trapline_branch_register\n"                  \
+	".Ltrapline_branch_end:\n"                      \
+	"hint #34\n"                                    \
+	"adrp x0, __start_trapline_branches\n"          \
+	"add x0, x0, :lo12:__start_trapline_branches\n" \
+	"b trapline_branch_unregister\n"
 #endif
 
 /*
@@ -117,15 +143,7 @@ TRAPLINE_API void trapline_branch_unregister(const void *start);
 	".weak __stop_trapline_branches\n"                                                   \
 	".hidden __start_trapline_branches\n"                                                \
 	".hidden __stop_trapline_branches\n"                                                 \
-	"trapline_branch_object:\n"                                                          \
-	"endbr64\n"                                                                          \
-	"lea __start_trapline_branches(%%rip),%%rdi\n"                                       \
-	"lea __stop_trapline_branches(%%rip),%%rsi\n"                                        \
-	"jmp trapline_branch_register@PLT\n"                                                 \
-	".Ltrapline_branch_end:\n"                                                           \
-	"endbr64\n"                                                                          \
-	"lea __start_trapline_branches(%%rip),%%rdi\n"                                       \
-	"jmp trapline_branch_unregister@PLT\n"                                               \
+	"trapline_branch_object:\n" TRAPLINE_BRANCH_FUNCTIONS                                \
 	".size trapline_branch_object,.-trapline_branch_object\n"                            \
 	".popsection\n"                                                                      \
 	".pushsection .init_array.00101,\"awG\",@init_array,trapline_branch_object,comdat\n" \
@@ -139,10 +157,11 @@ TRAPLINE_API void trapline_branch_unregister(const void *start);
 	".endif\n"
 
 /*
- * a9 is "test $number, %eax", e9 is "jmp", and the number is the distance. The record has
- * the branch and its key, whose lowest bit is 1 if the jump is taken while the key is
- * off.
+ * On x86-64 a9 is "test $number, %eax", e9 is "jmp", and the number is the distance. On
+ * arm64 the record has the distance. The record has the branch and its key, whose lowest
+ * bit is 1 if the jump is taken while the key is off.
  */
+#if defined(__x86_64__)
 #define TRAPLINE_BRANCH_SITE(reference, inverted, label)                                 \
 	TRAPLINE_BRANCH_ASM(                                                             \
 		".Ltrapline_branch%=: .byte 0xa9\n"                                      \
@@ -157,6 +176,21 @@ TRAPLINE_API void trapline_branch_unregister(const void *start);
 		: "i"(reference)                                                         \
 		: "cc"                                                                   \
 		: label)
+#else
+#define TRAPLINE_BRANCH_SITE(reference, inverted, label)                                 \
+	TRAPLINE_BRANCH_ASM(                                                             \
+		".Ltrapline_branch%=: nop\n"                                             \
+		".pushsection trapline_branches,\"ao?\",@progbits,.Ltrapline_branch%=\n" \
+		".balign 4\n"                                                            \
+		".long .Ltrapline_branch%= - .\n"                                        \
+		".long %c0 + " #inverted " - .\n"                                        \
+		".long %l[" #label "] - .\n"                                             \
+		".popsection\n" TRAPLINE_BRANCH_OBJECT                                   \
+		:                                                                        \
+		: "S"(reference)                                                         \
+		:                                                                        \
+		: label)
+#endif
 
 /* A pointer beside the code: the address of a key in another object is known to the loader only. */
 #ifdef __cplusplus

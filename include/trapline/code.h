@@ -7,8 +7,8 @@
  * runs in the thread that reached it. Both keep every thread running: the SIGTRAP handler
  * takes a thread past an instruction that is being changed.
  *
- * This is for x86-64. On arm64 pokes, traps and memory for code work too, and the trap is a brk;
- * trapline_probe(), TRAPLINE_POKE_SPIN and TRAPLINE_WRITE_EXCHANGE fail with -EOPNOTSUPP, and
+ * This is for x86-64. On arm64 pokes, traps, logs and memory for code work too, and the trap is a
+ * brk; trapline_probe(), TRAPLINE_POKE_SPIN and TRAPLINE_WRITE_EXCHANGE fail with -EOPNOTSUPP, and
  * trapline_explain() gives the reason. Conventions and tags are those of trapline.h.
  * trapline-code(7) explains how it works, and what of it was tried on arm64.
  */

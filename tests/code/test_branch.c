@@ -7,17 +7,16 @@
  */
 #include <dlfcn.h>
 
-#include "sites.h"
-
-#include <time.h>
+#include "branch_text.h"
 
 struct trapline_branch_key shared_key = TRAPLINE_BRANCH_OFF;
 static struct trapline_branch_key first_key = TRAPLINE_BRANCH_ON;
 static struct trapline_branch_key many_key = TRAPLINE_BRANCH_OFF;
 static const char *plugin_path;
 
-int cxx_state(void);
-struct trapline_branch_key *cxx_key(void);
+/* Not there where the compiler for C++ is not. */
+__attribute__((weak)) int cxx_state(void);
+__attribute__((weak)) struct trapline_branch_key *cxx_key(void);
 
 /* ---- one branch ---- */
 
@@ -126,6 +125,8 @@ static void a_key_may_be_on_from_the_start(void **state)
 
 static void branches_of_cxx_are_switched_too(void **state)
 {
+	if (!cxx_state)
+		skip();
 	assert_int_equal(cxx_state(), 16);
 	enable(&shared_key);
 	assert_int_equal(cxx_state(), 16 | 8 | 1);
@@ -160,6 +161,9 @@ MANY_FUNCTION(many_1)
 MANY_FUNCTION(many_2)
 MANY_FUNCTION(many_3)
 
+/* The compiler may copy a branch that is at the end of two ways. */
+static uint64_t many_sites;
+
 static int many_state(void)
 {
 	return many_0() + many_1() + many_2() + many_3();
@@ -174,7 +178,8 @@ static void thousands_of_branches_take_one_sync(void **state)
 	assert_int_equal(many_state(), BRANCHES);
 	assert_int_equal(after.syncs - before.syncs, 1);
 	assert_int_equal(after.batches - before.batches, 1);
-	assert_int_equal(after.sites - before.sites, BRANCHES);
+	many_sites = after.sites - before.sites;
+	assert_true(many_sites >= BRANCHES);
 	disable(&many_key);
 	assert_int_equal(many_state(), 0);
 	/* A second wish changes no code. */
@@ -277,7 +282,7 @@ static void flip_for_a_while(unsigned int flips)
 	for (unsigned int i = 0; i < flips; i++) {
 		flip_shared(!(i & 1));
 		for (uint64_t n = next_random(&random) % 4096; n; n--)
-			__asm__ volatile("pause");
+			wait_a_little();
 	}
 	if (flips & 1)
 		flip_shared(0);
@@ -456,33 +461,14 @@ static void children_made_during_a_flip_can_flip(void **state)
 
 /* ---- what gets in the way ---- */
 
-/* The first branch of a function: the instruction a9, of 5 bytes. */
-static uint8_t *find_branch(int (*function)(void))
-{
-	uint8_t *at = (uint8_t *)(uintptr_t)function;
-
-	while (*at != 0xa9)
-		at++;
-	return at;
-}
-
-static void write_text(uint8_t *at, uint8_t byte)
-{
-	uint8_t *page = (uint8_t *)((uintptr_t)at & ~4095ul);
-
-	assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
-	*(volatile uint8_t *)at = byte;
-	mprotect(page, 4096, PROT_READ | PROT_EXEC);
-}
-
 static void a_breakpoint_on_a_branch_changes_nothing(void **state)
 {
-	uint8_t *at = find_branch(many_2);
+	branch_code *at = find_branch(many_2);
 	char why[400];
 
-	write_text(at, 0xcc);
+	write_text(at, BREAKPOINT);
 	int err = trapline_branch_enable(&many_key);
-	write_text(at, 0xa9);
+	write_text(at, BRANCH_OFF);
 	assert_int_equal(err, -EBUSY);
 	trapline_explain(err, why, sizeof(why));
 	assert_non_null(strstr(why, "debugger"));
@@ -545,7 +531,7 @@ static void an_object_is_registered_once(void **state)
 	assert_int_equal(trapline_branch_register(first, last), 0);
 	struct trapline_code_stats before = read_stats();
 	enable(&many_key);
-	assert_int_equal(read_stats().sites - before.sites, BRANCHES);
+	assert_int_equal(read_stats().sites - before.sites, many_sites);
 	disable(&many_key);
 	/* Without its object a key has no branch, and gets its state back with it. */
 	trapline_branch_unregister(first);

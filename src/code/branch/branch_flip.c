@@ -2,16 +2,15 @@
 /*
  * branch_flip.c - many branches at once between their two instructions.
  *
- * Only the first byte differs, so one store of one byte is the whole change, and one sync is
- * enough. Where the processor does not promise that a core fetches such a store whole, changed
- * pages replace the old ones. While a code log is on, and where that is not possible, an int3 is
- * there between the two syncs. The step past it is known without decoding: a test whose flags are
- * not inspected is a jump behind itself.
+ * One store is the whole change, and one sync is enough: branch_code.h. While a code log is on, and
+ * where a store is not possible, a trap is there between the two syncs. The step past it is known
+ * without decoding: what does not jump continues behind itself.
  */
 #include "code/branch/branch_flip.h"
 
 #include <errno.h>
 
+#include "code/branch/branch_code.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_any_mask.h"
@@ -39,30 +38,40 @@ static void plan(const struct branch_row *row, int is_jump, struct step *out)
 		.target = row->address + BRANCH_BYTES,
 	};
 	if (is_jump)
-		out->target += (uint64_t)(int64_t)row->distance;
+		out->target = row->target;
 }
 
-static void fill(struct poke_batch *batch, const struct branch_row *rows, size_t n, int on)
+/* 0: it leads out of reach. */
+static int fill_one(struct poke_entry *entry, const struct branch_row *row)
+{
+	entry->address = row->address;
+	entry->len = BRANCH_CHANGED_BYTES;
+	for (size_t b = 0; b < sizeof(entry->before); b++)
+		entry->before[b] = entry->after[b] = 0;
+	plan(row, row->is_jump, &entry->step_before);
+	plan(row, !row->is_jump, &entry->step_after);
+	return branch_put(entry->before, row->address, row->target, row->is_jump) &&
+	       branch_put(entry->after, row->address, row->target, !row->is_jump);
+}
+
+static int fill(struct change *change, const struct branch_row *rows, size_t n, int on)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct branch_row *row = &rows[i];
-		struct poke_entry *entry = &batch->entries[count];
+		struct poke_entry *entry = &change->batch->entries[count];
 
-		if (!is_due(row, on))
+		if (!is_due(&rows[i], on))
 			continue;
-		entry->address = row->address;
-		entry->len = 1;
 		entry->site = (uint32_t)i;
-		entry->before[0] = row->is_jump ? BRANCH_JUMP : BRANCH_TEST;
-		entry->after[0] = row->is_jump ? BRANCH_TEST : BRANCH_JUMP;
-		for (size_t b = 1; b < sizeof(entry->before); b++)
-			entry->before[b] = entry->after[b] = 0;
-		plan(row, row->is_jump, &entry->step_before);
-		plan(row, !row->is_jump, &entry->step_after);
 		count++;
+		if (fill_one(entry, &rows[i]))
+			continue;
+		change->problem->site = i;
+		change->problem->why = "a branch leads further than 128 MiB";
+		return -EINVAL;
 	}
+	return 0;
 }
 
 static int flip_locked(const struct branch_row *rows, size_t n, int on, uint32_t flags,
@@ -73,11 +82,12 @@ static int flip_locked(const struct branch_row *rows, size_t n, int on, uint32_t
 
 	if (err)
 		return err;
-	fill(change.batch, rows, n, on);
-	err = change_sort(&change);
+	err = fill(&change, rows, n, on);
+	if (!err)
+		err = change_sort(&change);
 	if (!err)
 		err = change_compare(&change, NULL);
-	if (!err && flags && !poke_stores_are_promised())
+	if (!err && flags && branch_needs_exchange())
 		err = poke_exchange_all(&change);
 	if (!err)
 		err = poke_run(&change, flags);

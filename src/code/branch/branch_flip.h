@@ -8,14 +8,10 @@
 
 #include "code/poke/poke.h"
 
-#define BRANCH_BYTES 5u
-#define BRANCH_TEST 0xa9 /* test $imm32, %eax: continues behind it */
-#define BRANCH_JUMP 0xe9 /* jmp rel32, whose distance are the same four bytes */
-
 /* One branch in the text. */
 struct branch_row {
 	uint64_t address;
-	int32_t distance;
+	uint64_t target;
 	uint8_t is_jump; /* what the library wrote last, or found */
 	uint8_t is_inverted;
 	const void *object; /* whose record it is */

@@ -8,15 +8,10 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "code/branch/branch_code.h"
 #include "code/branch/branch_flip.h"
 #include "code/poke/poke_trap.h"
 #include "code/poke/text_mem.h"
-
-/* As the macros of <trapline/branch.h> write it: distances from the members themselves. */
-struct branch_record {
-	int32_t site;
-	int32_t reference; /* of a pointer to the key; bit 0: inverted */
-};
 
 /* What key.sites points at: sorted by address. */
 struct branch_sites {
@@ -93,8 +88,8 @@ static int add_record(const struct branch_record *record, const void *object)
 	if (!row)
 		return -ENOMEM;
 	row->address = (uintptr_t)text;
-	row->is_jump = text[0] == BRANCH_JUMP;
-	memcpy(&row->distance, text + 1, sizeof(row->distance));
+	row->is_jump = (uint8_t)branch_text_is_jump(text);
+	row->target = branch_target(record, text);
 	row->is_inverted = record->reference & 1;
 	row->object = object;
 	return 0;
@@ -152,7 +147,7 @@ static size_t count_due(const struct branch_object *object)
 	for (const struct branch_record *r = object->start; r < object->end; r++) {
 		int wants_jump = (key_of(r)->count > 0) ^ (r->reference & 1);
 
-		due += (*site_of(r) == BRANCH_JUMP) != wants_jump;
+		due += branch_text_is_jump(site_of(r)) != wants_jump;
 	}
 	return due;
 }
@@ -296,11 +291,6 @@ int branch_enable(struct trapline_branch_key *key, struct code_problem *problem)
 int branch_disable(struct trapline_branch_key *key, struct code_problem *problem)
 {
 	return change(key, -1, problem);
-}
-
-int branch_is_code(void)
-{
-	return 1;
 }
 
 /*

@@ -29,9 +29,6 @@ void branch_forget_object(const void *start);
 int branch_enable(struct trapline_branch_key *key, struct code_problem *problem);
 int branch_disable(struct trapline_branch_key *key, struct code_problem *problem);
 
-/* 1: a branch is code that is changed. 0: it is a load, and nothing else is due. */
-int branch_is_code(void);
-
 /* Around fork(), outside of poke_before_fork() and so on. */
 void branch_before_fork(void);
 void branch_after_fork_in_parent(void);
