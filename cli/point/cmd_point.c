@@ -185,15 +185,15 @@ static int check_point(struct point_settings *set)
 	return status ? status : set_receiver(set);
 }
 
-static void note_collector(const struct point_store *store)
+static void note_collector(const struct folder *store)
 {
-	if (!point_store_is_served(store))
+	if (!folder_is_served(store))
 		cli_note(
 			POINT_COMMAND,
 			"no collector runs, so no hit is reported yet: start it with 'systemctl start "
 			"trapline-points', or with 'trapline point serve%s%s'",
-			strcmp(store->folder, POINT_STORE_FOLDER) ? " --state " : "",
-			strcmp(store->folder, POINT_STORE_FOLDER) ? store->folder : "");
+			strcmp(store->path, POINT_STORE_FOLDER) ? " --state " : "",
+			strcmp(store->path, POINT_STORE_FOLDER) ? store->path : "");
 }
 
 /* An array; NULL: no name is given. */
@@ -208,7 +208,7 @@ static json_t *names_of(const struct opt_list *list)
 
 static int add(struct point_settings *set, int argc, char **argv)
 {
-	struct point_store store;
+	struct folder store;
 	struct point *p = &set->point;
 	uint64_t id = 0;
 
@@ -241,11 +241,11 @@ static int add(struct point_settings *set, int argc, char **argv)
 		printf("%" PRIu64 "\n", id);
 		note_collector(&store);
 	}
-	point_store_close(&store);
+	folder_close(&store);
 	if (err == -EINVAL)
 		return cli_wrong(POINT_COMMAND, "cannot add the point: a text is not UTF-8");
 	if (err)
-		return cli_wrong(POINT_COMMAND, "cannot add a point in %s: %s", store.folder,
+		return cli_wrong(POINT_COMMAND, "cannot add a point in %s: %s", store.path,
 				 err == -EAGAIN ? "another client holds its lock" : strerror(-err)),
 		       CLI_NO;
 	return CLI_OK;
@@ -253,7 +253,7 @@ static int add(struct point_settings *set, int argc, char **argv)
 
 static int remove_points(const struct point_settings *set, int argc, char **argv)
 {
-	struct point_store store;
+	struct folder store;
 	unsigned long long id;
 	int status = 0;
 
@@ -277,27 +277,27 @@ static int remove_points(const struct point_settings *set, int argc, char **argv
 			status = cli_wrong(POINT_COMMAND, "cannot remove point %llu: %s", id,
 					   strerror(-err));
 	}
-	point_store_close(&store);
+	folder_close(&store);
 	return status;
 }
 
 static int list(const struct point_settings *set)
 {
-	struct point_store store;
+	struct folder store;
 	int status = point_store_open(set->state, false, &store);
 
 	if (!status)
 		status = point_list(&store, set->json);
 	if (!status && !set->json)
 		note_collector(&store);
-	point_store_close(&store);
+	folder_close(&store);
 	return status;
 }
 
 static int serve(struct point_settings *set)
 {
 	struct point_sinks sinks = { .rotate_bytes = ROTATE_DEFAULT, .keep = KEEP_DEFAULT };
-	struct point_store store;
+	struct folder store;
 	char path[PATH_MAX];
 	char given[PATH_MAX];
 
@@ -313,7 +313,7 @@ static int serve(struct point_settings *set)
 	int status = point_store_open(set->state, true, &store);
 	if (status)
 		return status;
-	snprintf(given, sizeof(given), "%s/" FILE_NAME, store.folder);
+	snprintf(given, sizeof(given), "%s/" FILE_NAME, store.path);
 	/* The longest name has a number behind it. */
 	if (path_of(set->output ? set->output : given, path) || strlen(path) + 8 > PATH_MAX)
 		status = cli_wrong(POINT_COMMAND, "the path of the file is too long");
@@ -321,7 +321,7 @@ static int serve(struct point_settings *set)
 	if (!status)
 		status = point_serve(&store, &sinks);
 	point_sinks_close(&sinks);
-	point_store_close(&store);
+	folder_close(&store);
 	return status;
 }
 

@@ -80,7 +80,7 @@ static void print_json(const struct point *p, const struct point_status *s, bool
 		run_jsonl_line(stdout, j);
 }
 
-static void print_one(const struct point_store *store, uint64_t id, bool is_served, bool as_json)
+static void print_one(const struct folder *store, uint64_t id, bool is_served, bool as_json)
 {
 	struct point p = { 0 };
 	struct point_status s;
@@ -103,9 +103,9 @@ static void print_one(const struct point_store *store, uint64_t id, bool is_serv
 	point_free(&p);
 }
 
-int point_list(const struct point_store *store, bool as_json)
+int point_list(const struct folder *store, bool as_json)
 {
-	bool is_served = point_store_is_served(store);
+	bool is_served = folder_is_served(store);
 	uint64_t *ids = NULL;
 	size_t count = 0;
 	int err = point_store_list(store, &ids, &count);
@@ -116,6 +116,6 @@ int point_list(const struct point_store *store, bool as_json)
 	for (size_t i = 0; i < count && !err; i++)
 		print_one(store, ids[i], is_served, as_json);
 	free(ids);
-	return err ? cli_wrong(POINT_COMMAND, "cannot read %s: %s", store->folder, strerror(-err)) :
+	return err ? cli_wrong(POINT_COMMAND, "cannot read %s: %s", store->path, strerror(-err)) :
 		     0;
 }

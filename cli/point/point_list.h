@@ -6,6 +6,6 @@
 #include "cli/point/point_store.h"
 
 /* 0 or an exit status, line printed. */
-int point_list(const struct point_store *store, bool as_json);
+int point_list(const struct folder *store, bool as_json);
 
 #endif

@@ -21,7 +21,7 @@
 #define END_NS UINT64_C(10000000000)
 
 struct serve {
-	struct point_store *store;
+	struct folder *store;
 	struct point_sinks *sinks;
 	struct served **point;
 	size_t count;
@@ -53,10 +53,9 @@ static void take(struct serve *v, uint64_t id)
 		free(s);
 		return;
 	}
-	*s = (struct served){ .sinks = v->sinks,
-			      .is_there = true,
-			      .is_dirty = true,
-			      .observer = { .out.fd = -1, .err.fd = -1 } };
+	*s = (struct served){
+		.sinks = v->sinks, .is_there = true, .is_dirty = true, .observer = CHILD_NONE
+	};
 	point_store_read_status(v->store, id, &s->status);
 	s->status.state = POINT_WAITS;
 	s->status.reason[0] = 0;
@@ -214,7 +213,7 @@ static void write_statuses(struct serve *v, bool is_last)
 		cli_note(POINT_COMMAND,
 			 "cannot write in %s: %s; trapline point list is not kept up "
 			 "to date",
-			 v->store->folder, strerror(-err));
+			 v->store->path, strerror(-err));
 	v->is_write_noted = err;
 }
 
@@ -239,7 +238,7 @@ static void wait_for_lines(struct serve *v)
 	nfds_t n = 0;
 
 	for (size_t i = 0; v->fds && i < v->count; i++) {
-		const struct point_observer *o = &v->point[i]->observer;
+		const struct child *o = &v->point[i]->observer;
 		if (o->out.fd >= 0)
 			v->fds[n++] = (struct pollfd){ .fd = o->out.fd, .events = POLLIN };
 		if (o->err.fd >= 0)
@@ -257,14 +256,14 @@ static void end_all(struct serve *v)
 	bool runs = true;
 
 	for (size_t i = 0; i < v->count; i++)
-		point_observer_end(&v->point[i]->observer);
+		child_end(&v->point[i]->observer);
 	while (runs && clock_now_ns() - from < END_NS) {
 		wait_for_lines(v);
 		runs = false;
 		for (size_t i = 0; i < v->count; i++) {
 			runs = runs || !served_is_idle(v->point[i]);
 			v->point[i]->is_stale = true;
-			point_observer_end(&v->point[i]->observer);
+			child_end(&v->point[i]->observer);
 		}
 	}
 	for (size_t i = 0; i < v->count; i++) {
@@ -276,7 +275,7 @@ static void end_all(struct serve *v)
 	write_statuses(v, true);
 }
 
-int point_serve(struct point_store *store, struct point_sinks *sinks)
+int point_serve(struct folder *store, struct point_sinks *sinks)
 {
 	struct serve v = { .store = store, .sinks = sinks };
 	int status = point_store_serve(store);
@@ -287,7 +286,7 @@ int point_serve(struct point_store *store, struct point_sinks *sinks)
 	point_store_clean(store);
 	look_at_folder(&v);
 	cli_note(POINT_COMMAND, "collecting for %zu point%s of %s; lines go to %s", v.count,
-		 v.count == 1 ? "" : "s", store->folder, sinks->file);
+		 v.count == 1 ? "" : "s", store->path, sinks->file);
 	while (!asked_times) {
 		look(&v);
 		wait_for_lines(&v);

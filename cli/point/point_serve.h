@@ -7,6 +7,6 @@
 #include "cli/point/point_store.h"
 
 /* Until a signal asks for the end. An exit status, with its line. */
-int point_serve(struct point_store *store, struct point_sinks *sinks);
+int point_serve(struct folder *store, struct point_sinks *sinks);
 
 #endif

@@ -144,7 +144,7 @@ static void on_end(struct served *s, int status)
 {
 	char why[64];
 
-	point_observer_release(&s->observer);
+	child_release(&s->observer);
 	s->layout = 0;
 	s->is_starting = false;
 	if (s->is_over || s->is_stale) {
@@ -177,8 +177,8 @@ static void on_end(struct served *s, int status)
 static void read_rest(struct served *s)
 {
 	for (int i = 0; i < 64 && (s->observer.out.fd >= 0 || s->observer.err.fd >= 0); i++) {
-		s->status.lost += point_lines_read(&s->observer.err, on_message, s);
-		s->status.lost += point_lines_read(&s->observer.out, on_line, s);
+		s->status.lost += child_lines_read(&s->observer.err, on_message, s);
+		s->status.lost += child_lines_read(&s->observer.out, on_line, s);
 	}
 }
 
@@ -188,11 +188,11 @@ void served_read(struct served *s)
 
 	if (served_is_idle(s))
 		return;
-	point_lines_read(&s->observer.err, on_message, s);
-	s->status.lost += point_lines_read(&s->observer.out, on_line, s);
+	child_lines_read(&s->observer.err, on_message, s);
+	s->status.lost += child_lines_read(&s->observer.out, on_line, s);
 	if (s->is_over || s->is_stale)
-		point_observer_end(&s->observer);
-	if (!point_observer_has_ended(&s->observer, &status))
+		child_end(&s->observer);
+	if (!child_has_ended(&s->observer, &status))
 		return;
 	read_rest(s);
 	on_end(s, status);
@@ -203,9 +203,39 @@ bool served_is_idle(const struct served *s)
 	return !s->observer.pid;
 }
 
+static void words_of(struct child_words *w, const struct point *p)
+{
+	size_t i;
+	json_t *name;
+
+	child_words_add(w, "trapline", NULL);
+	child_words_add(w, "break", NULL);
+	child_words_add(w, p->location, NULL);
+	child_words_add(w, "--name", p->name);
+	child_words_add(w, "--json", NULL);
+	if (p->print)
+		child_words_add(w, "--print", p->print);
+	if (p->condition)
+		child_words_add(w, "--if", p->condition);
+	if (p->budget)
+		child_words_add(w, "--budget", p->budget);
+	if (p->args)
+		child_words_add(w, "--args", NULL);
+	if (p->ret)
+		child_words_add(w, "--ret", NULL);
+	if (p->stack)
+		child_words_add(w, "--stack", NULL);
+	json_array_foreach(p->redact, i, name)
+		child_words_add(w, "--redact", json_string_value(name));
+}
+
 static void start(struct served *s, pid_t pid)
 {
-	int err = point_observer_start(&s->observer, &s->point);
+	struct child_words w = { .count = 0 };
+
+	words_of(&w, &s->point);
+	int err = child_start(&s->observer, NULL, &w, -1);
+	child_words_free(&w);
 
 	s->first = pid;
 	s->files = point_process_files(pid);
@@ -298,6 +328,6 @@ void served_report(struct served *s, const char *event)
 
 void served_release(struct served *s)
 {
-	point_observer_release(&s->observer);
+	child_release(&s->observer);
 	point_free(&s->point);
 }

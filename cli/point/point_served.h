@@ -8,13 +8,13 @@
 #ifndef CLI_POINT_POINT_SERVED_H
 #define CLI_POINT_POINT_SERVED_H
 
-#include "cli/point/point_observer.h"
 #include "cli/point/point_sink.h"
+#include "cli/service/child.h"
 
 struct served {
 	struct point point;
 	struct point_status status;
-	struct point_observer observer;
+	struct child observer; /* `trapline break --name ... --json` */
 	struct point_sinks *sinks;
 	bool is_invalid; /* its file cannot be read */
 	bool is_there;	 /* in the folder, when it was read last */

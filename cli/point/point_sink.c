@@ -2,8 +2,8 @@
 /* point_sink.c - see point_sink.h. */
 #include "cli/point/point_sink.h"
 
-#include "cli/point/point_file.h"
 #include "cli/point/point_journal.h"
+#include "cli/service/rotated_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@ struct point_sink {
 	struct point_sink *next;
 	char *to;
 	bool is_journal;
-	struct point_journal journal;
-	struct point_file file;
+	struct journal journal;
+	struct rotated_file file;
 };
 
 const char *point_sink_wrong(const char *to)
 {
-	if (point_journal_is(to))
-		return point_journal_wrong(to);
+	if (journal_is(to))
+		return journal_wrong(to);
 	return to[0] == '/' ? NULL : "expected journal, journal:NAMESPACE or the path of a file";
 }
 
@@ -38,13 +38,11 @@ static struct point_sink *sink_of(struct point_sinks *sinks, const char *to)
 		free(s);
 		return NULL;
 	}
-	*s = (struct point_sink){ .next = sinks->first,
-				  .to = copy,
-				  .is_journal = point_journal_is(to) };
+	*s = (struct point_sink){ .next = sinks->first, .to = copy, .is_journal = journal_is(to) };
 	if (s->is_journal)
-		point_journal_open(&s->journal, copy);
+		journal_open(&s->journal, copy);
 	else
-		point_file_open(&s->file, copy, sinks->rotate_bytes, sinks->keep);
+		rotated_file_open(&s->file, copy, sinks->rotate_bytes, sinks->keep);
 	sinks->first = s;
 	return s;
 }
@@ -56,14 +54,14 @@ int point_sink_send(struct point_sinks *sinks, const struct point *p, const char
 	if (!s)
 		return -ENOMEM;
 	return s->is_journal ? point_journal_send(&s->journal, p, line, n) :
-			       point_file_send(&s->file, line, n);
+			       rotated_file_send(&s->file, line, n);
 }
 
 void point_sinks_look(struct point_sinks *sinks)
 {
 	for (struct point_sink *s = sinks->first; s; s = s->next)
 		if (!s->is_journal)
-			point_file_look(&s->file);
+			rotated_file_look(&s->file);
 }
 
 void point_sinks_close(struct point_sinks *sinks)
@@ -73,9 +71,9 @@ void point_sinks_close(struct point_sinks *sinks)
 
 		sinks->first = s->next;
 		if (s->is_journal)
-			point_journal_close(&s->journal);
+			journal_close(&s->journal);
 		else
-			point_file_close(&s->file);
+			rotated_file_close(&s->file);
 		free(s->to);
 		free(s);
 	}

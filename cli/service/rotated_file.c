@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* point_file.c - see point_file.h. */
-#include "cli/point/point_file.h"
+/* rotated_file.c - see rotated_file.h. */
+#include "cli/service/rotated_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-void point_file_open(struct point_file *f, const char *path, uint64_t rotate_bytes, uint64_t keep)
+void rotated_file_open(struct rotated_file *f, const char *path, uint64_t rotate_bytes,
+		       uint64_t keep)
 {
-	*f = (struct point_file){
+	*f = (struct rotated_file){
 		.path = path, .fd = -1, .rotate_bytes = rotate_bytes, .keep = keep
 	};
 }
 
-void point_file_close(struct point_file *f)
+void rotated_file_close(struct rotated_file *f)
 {
 	if (f->fd >= 0)
 		close(f->fd);
@@ -27,7 +28,7 @@ void point_file_close(struct point_file *f)
 }
 
 /* Not a link, which would lead elsewhere, and nothing that a write could wait for. */
-static int open_file(struct point_file *f)
+static int open_file(struct rotated_file *f)
 {
 	struct stat st;
 	int fd = open(f->path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
@@ -44,7 +45,7 @@ static int open_file(struct point_file *f)
 	return 0;
 }
 
-static void name_of(const struct point_file *f, uint64_t number, char *name)
+static void name_of(const struct rotated_file *f, uint64_t number, char *name)
 {
 	if (number)
 		snprintf(name, PATH_MAX, "%s.%" PRIu64, f->path, number);
@@ -53,7 +54,7 @@ static void name_of(const struct point_file *f, uint64_t number, char *name)
 }
 
 /* The oldest one is replaced. Where a file cannot be renamed, the lines stay in this one. */
-static void rotate(struct point_file *f)
+static void rotate(struct rotated_file *f)
 {
 	char from[PATH_MAX];
 	char to[PATH_MAX];
@@ -66,10 +67,10 @@ static void rotate(struct point_file *f)
 	}
 	if (!f->keep && unlink(f->path))
 		return;
-	point_file_close(f);
+	rotated_file_close(f);
 }
 
-static int write_line(struct point_file *f, const char *line, size_t n)
+static int write_line(struct rotated_file *f, const char *line, size_t n)
 {
 	const struct iovec parts[] = { { (void *)(uintptr_t)line, n },
 				       { (void *)(uintptr_t) "\n", 1 } };
@@ -85,11 +86,11 @@ static int write_line(struct point_file *f, const char *line, size_t n)
 	int err = done < 0 ? -errno : -ENOSPC;
 	/* A part of a line would break the next one. */
 	if (done > 0 && ftruncate(f->fd, (off_t)f->size))
-		point_file_close(f);
+		rotated_file_close(f);
 	return err;
 }
 
-int point_file_send(struct point_file *f, const char *line, size_t n)
+int rotated_file_send(struct rotated_file *f, const char *line, size_t n)
 {
 	if (f->fd >= 0 && f->rotate_bytes && f->size && f->size + n + 1 > f->rotate_bytes)
 		rotate(f);
@@ -102,7 +103,7 @@ int point_file_send(struct point_file *f, const char *line, size_t n)
 	return err ? err : write_line(f, line, n);
 }
 
-void point_file_look(struct point_file *f)
+void rotated_file_look(struct rotated_file *f)
 {
 	struct stat mine;
 	struct stat there;
@@ -110,7 +111,7 @@ void point_file_look(struct point_file *f)
 	if (f->fd < 0 || fstat(f->fd, &mine))
 		return;
 	if (lstat(f->path, &there) || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev)
-		point_file_close(f);
+		rotated_file_close(f);
 	else
 		f->size = (uint64_t)there.st_size;
 }
