@@ -23,17 +23,17 @@
 #include <trapline/code_log.h>
 
 #include "code/insn/insn.h"
-#include "record/code_layout.h"
+#include "code_program.h"
 
 #define THREADS 4
 #define SITES 4
 #define BATCHES 6
 #define STEPS 120 /* of one thread */
 #define TEXT 0x400000u
-#define BLOCK 64u
-#define TEXT_BYTES (BLOCK * (SITES + 1))
-#define VARIANTS 4
-#define SITE_BYTES 5
+#define PROGRAM_BYTES (BLOCK * (SITES + 1))
+#define SLOT_BYTES 16u
+#define TEXT_BYTES (PROGRAM_BYTES + SLOT_BYTES * SITES)
+#define SPARE_BYTES 16 /* behind the text, for a decoder */
 #define PID 77
 #define LOG_MAX (1u << 18)
 
@@ -47,54 +47,37 @@ static uint32_t pick(uint32_t n)
 	return (uint32_t)(random_state >> 20) % n;
 }
 
-/* ---- the program: a ring of blocks, each with a site of five bytes ---- */
+/* ---- the program ---- */
 
-static uint8_t loaded[TEXT_BYTES];
-static uint8_t text[TEXT_BYTES];
+static uint8_t loaded[TEXT_BYTES + SPARE_BYTES];
+static uint8_t text[TEXT_BYTES + SPARE_BYTES];
 static int variant_of[SITES];
+static int has_slot[SITES];
 
 static uint64_t site_address(int site)
 {
 	return TEXT + BLOCK * (uint32_t)site + 8;
 }
 
-/*
- * nop; jump; conditional jump with prefixes that do nothing; call. Where they lead is as long as
- * the way on, so that a wrong variant gives another path with the same number of bits.
- */
 static void make_variant(int variant, uint8_t *out)
 {
-	static const uint8_t forms[VARIANTS][SITE_BYTES] = {
-		{ 0x0f, 0x1f, 0x44, 0x00, 0x00 },
-		{ 0xe9, 24 - 5, 0, 0, 0 },
-		{ 0x2e, 0x2e, 0x2e, 0x74, 24 - 5 },
-		{ 0xe8, 40 - 5, 0, 0, 0 },
-	};
-
-	memcpy(out, forms[variant], SITE_BYTES);
+	memcpy(out, site_forms[variant], SITE_BYTES);
 }
 
-/*
- * +0 nop nop jz; +8 site; +13 nop jz, jmp to the next; +32 jnz, jmp to the next; +48 jz, ret.
- * The last block jumps back to the first by a register, and so has an indirect target.
- */
 static void make_block(uint32_t block)
 {
 	uint8_t *at = loaded + BLOCK * block;
-	int last = block == SITES;
 
-	memset(at, 0xcc, BLOCK);
-	memcpy(at, "\x90\x90\x74\x00\x90\x90\x66\x90", 8);
-	if (last) {
-		memcpy(at + 8, "\xff\xe0", 2); /* jmp *%rax */
-		return;
-	}
-	make_variant(0, at + 8);
-	memcpy(at + 13, "\x90\x74\x00\xeb", 4);
-	at[17] = (uint8_t)(BLOCK - 18);
-	memcpy(at + 32, "\x75\x00\xeb", 3);
-	at[35] = (uint8_t)(BLOCK - 36);
-	memcpy(at + 48, "\x74\x00\xc3", 3);
+	memset(at, FILL_BYTE, BLOCK);
+	put_block(at, block == SITES);
+	if (block < SITES)
+		make_variant(0, at + 8);
+}
+
+/* Where threads run the instruction of a site that is not emulated. */
+static uint64_t slot_address(int site)
+{
+	return TEXT + PROGRAM_BYTES + SLOT_BYTES * (uint32_t)site;
 }
 
 /* ---- what a thread leaves ---- */
@@ -117,7 +100,7 @@ struct thread {
 	int depth;
 	int trapped; /* in the handler, of the trap at pc */
 	int steps;
-	uint8_t fetched[TEXT_BYTES];
+	uint8_t fetched[TEXT_BYTES + SPARE_BYTES];
 	struct event events[4 * STEPS];
 	int event_count;
 	uint64_t path[2 * STEPS];
@@ -277,6 +260,29 @@ static uint8_t *text_of(int site)
 	return text + (site_address(site) - TEXT);
 }
 
+/* No thread has been there, so none has fetched what was there before. */
+static void make_slot(int site)
+{
+	uint64_t at = slot_address(site);
+	uint8_t *bytes = text + (at - TEXT);
+	uint32_t len = SITE_BYTES * 2;
+	struct code_record r;
+
+	make_variant(COPIED, bytes);
+	put_jump_back(bytes + SITE_BYTES, at + SITE_BYTES, site_address(site) + SITE_BYTES);
+	for (int i = 0; i < THREADS; i++)
+		memcpy(threads[i].fetched + (at - TEXT), bytes, len);
+	code_open(&r.head, CODE_SLOT);
+	code_put64(&r.head, now);
+	code_put64(&r.head, at);
+	code_put64(&r.head, site_address(site));
+	code_put32(&r.head, len);
+	code_put32(&r.head, 0);
+	code_put(&r.head, bytes, len);
+	log_close(&r);
+	has_slot[site] = 1;
+}
+
 static void fetch_all(void)
 {
 	for (int i = 0; i < THREADS; i++)
@@ -299,6 +305,8 @@ static void begin_batch(void)
 		memcpy(batch.before[i], text_of(site), SITE_BYTES);
 		variant_of[site] = (variant_of[site] + 1 + (int)pick(VARIANTS - 1)) % VARIANTS;
 		make_variant(variant_of[site], batch.after[i]);
+		if (variant_of[site] == COPIED && !has_slot[site])
+			make_slot(site);
 		struct two_events *pair = &pairs[pair_count++];
 		*pair = (struct two_events){ .pre = now, .post = UINT64_MAX, .site = site };
 		memcpy(pair->before, batch.before[i], SITE_BYTES);
@@ -306,7 +314,7 @@ static void begin_batch(void)
 	}
 	code_open(&r.head, CODE_SITES);
 	code_put64(&r.head, batch.number);
-	code_put32(&r.head, CODE_FORM_TRAP);
+	code_put32(&r.head, LOG_FORM);
 	code_put32(&r.head, 0);
 	code_put32(&r.head, (uint32_t)batch.count);
 	code_put32(&r.head, (uint32_t)batch.count);
@@ -346,8 +354,8 @@ static void poke_step(void)
 		if (batch.number < BATCHES && !pick(12))
 			begin_batch();
 		return;
-	case 1: /* int3 */
-		text_of(batch.sites[i])[0] = 0xcc;
+	case 1:
+		memcpy(text_of(batch.sites[i]), trap_bytes, TRAP_LEN);
 		break;
 	case 2: /* sync, commit */
 		fetch_all();
@@ -361,7 +369,8 @@ static void poke_step(void)
 		batch.done = 0;
 		return;
 	case 4: /* tails */
-		memcpy(text_of(batch.sites[i]) + 1, batch.after[i] + 1, SITE_BYTES - 1);
+		memcpy(text_of(batch.sites[i]) + TRAP_LEN, batch.after[i] + TRAP_LEN,
+		       SITE_BYTES - TRAP_LEN);
 		if (++batch.done == batch.count) {
 			fetch_all();
 			batch.done = 0;
@@ -369,7 +378,7 @@ static void poke_step(void)
 		}
 		return;
 	case 5: /* first bytes */
-		text_of(batch.sites[i])[0] = batch.after[i][0];
+		memcpy(text_of(batch.sites[i]), batch.after[i], TRAP_LEN);
 		break;
 	case 6:
 		fetch_all();
@@ -393,9 +402,17 @@ static int find_site(uint64_t address)
 	return -1;
 }
 
+static void take_past(struct thread *t, int site, const uint8_t *bytes)
+{
+	if (memcmp(bytes, site_forms[COPIED], SITE_BYTES))
+		execute(t, bytes, SITE_BYTES, 0);
+	else
+		t->pc = slot_address(site);
+}
+
 /*
  * The handler: what was there, or what comes, as the batch is committed or not. Without a batch the
- * int3 is gone, and the thread executes again.
+ * trap is gone, and the thread executes again.
  */
 static void handle(struct thread *t)
 {
@@ -404,7 +421,7 @@ static void handle(struct thread *t)
 
 	t->trapped = 0;
 	if (i >= 0)
-		execute(t, batch.committed ? batch.after[i] : batch.before[i], SITE_BYTES, 0);
+		take_past(t, batch.sites[i], batch.committed ? batch.after[i] : batch.before[i]);
 	log_hit((int)(t - threads), address, t->pc, i < 0);
 }
 
@@ -421,7 +438,7 @@ static void thread_step(struct thread *t)
 	const uint8_t *bytes = t->fetched + (t->pc - TEXT);
 	t->steps++;
 	t->path[t->path_count++] = t->pc;
-	if (*bytes == 0xcc) {
+	if (!memcmp(bytes, trap_bytes, TRAP_LEN)) {
 		leave(t, TRAPPED, 0, t->pc);
 		t->trapped = 1;
 	} else {
@@ -436,6 +453,7 @@ static void run_once(void)
 	now = 1000;
 	memcpy(text, loaded, sizeof(text));
 	memset(variant_of, 0, sizeof(variant_of));
+	memset(has_slot, 0, sizeof(has_slot));
 	memset(&batch, 0, sizeof(batch));
 	pair_count = 0;
 	for (int i = 0; i < THREADS; i++) {

@@ -12,9 +12,11 @@
  * The same decoder with a log of two events a change, before and after it, is the negative control:
  * whichever of the two it takes for the change, it must be wrong in these runs.
  */
+#include "../stress.h"
 #include "code_machine.h"
 
 #define RUNS 10000
+#define RUNS_LEAST 1000
 
 /* ---- the decoder ---- */
 
@@ -73,7 +75,7 @@ struct candidates {
 
 static int add_candidate(struct candidates *c, const uint8_t *bytes)
 {
-	if (bytes[0] == 0xcc) /* a trap would be in the trace */
+	if (!memcmp(bytes, trap_bytes, TRAP_LEN)) /* a trap would be in the trace */
 		return 1;
 	if (c->count && memcmp(c->bytes, bytes, c->len) != 0)
 		return 0;
@@ -121,7 +123,7 @@ static int ask_stages(const struct decoder *d, struct candidates *c)
 /* The image changes at one of the two events, at the time known best. */
 static int ask_pairs(const struct decoder *d, struct candidates *c)
 {
-	uint8_t all[TEXT_BYTES];
+	uint8_t all[sizeof(loaded)];
 	uint64_t from;
 	uint64_t until;
 
@@ -131,6 +133,8 @@ static int ask_pairs(const struct decoder *d, struct candidates *c)
 		if ((d->scheme == ONLY_POST ? pairs[i].post : pairs[i].pre) <= from)
 			memcpy(all + (site_address(pairs[i].site) - TEXT), pairs[i].after,
 			       SITE_BYTES);
+	/* Copies are given to it. */
+	memcpy(all + PROGRAM_BYTES, text + PROGRAM_BYTES, TEXT_BYTES - PROGRAM_BYTES);
 	memcpy(c->bytes, all + (d->pc - TEXT), c->len);
 	return 1;
 }
@@ -180,8 +184,9 @@ static enum result decode_one(struct decoder *d)
 {
 	const struct event *e = d->event < d->t->event_count ? &d->t->events[d->event] : NULL;
 	uint64_t offset = d->pc - TEXT;
-	struct candidates c = { .len = offset % BLOCK == 8 && offset < BLOCK * SITES ? SITE_BYTES :
-										       2 };
+	int is_site = offset % BLOCK == 8 && offset < BLOCK * SITES;
+	struct candidates c = { .len = is_site || offset >= PROGRAM_BYTES ? SITE_BYTES :
+									    OTHER_BYTES };
 
 	if (offset >= TEXT_BYTES)
 		return WRONG;
@@ -239,7 +244,7 @@ static void a_path_is_exact_or_ambiguous_and_never_wrong(void **state)
 	random_state = seed * 0x9e3779b97f4a7c15u | 1;
 	for (uint32_t block = 0; block <= SITES; block++)
 		make_block(block);
-	for (int run = 0; run < RUNS; run++) {
+	for (unsigned int run = 0; run < scaled(RUNS) || run < RUNS_LEAST; run++) {
 		struct trapline_code_log *log = NULL;
 		uint64_t(*to)[RESULTS] = run % 2 ? counts : fine;
 
