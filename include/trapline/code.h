@@ -7,10 +7,10 @@
  * runs in the thread that reached it. Both keep every thread running: the SIGTRAP handler
  * takes a thread past an instruction that is being changed.
  *
- * This is for x86-64. On arm64 pokes, traps, logs and memory for code work too, and the trap is a
- * brk; trapline_probe(), TRAPLINE_POKE_SPIN and TRAPLINE_WRITE_EXCHANGE fail with -EOPNOTSUPP, and
- * trapline_explain() gives the reason. Conventions and tags are those of trapline.h.
- * trapline-code(7) explains how it works, and what of it was tried on arm64.
+ * This is for x86-64 and arm64, where the trap is a brk. There TRAPLINE_POKE_SPIN and
+ * TRAPLINE_WRITE_EXCHANGE fail with -EOPNOTSUPP, and trapline_explain() gives the reason.
+ * Conventions and tags are those of trapline.h. trapline-code(7) explains how it works, and what
+ * of it was tried on arm64.
  */
 #ifndef TRAPLINE_CODE_H
 #define TRAPLINE_CODE_H
@@ -229,12 +229,12 @@ TRAPLINE_API int trapline_code_write(void *code, const void *bytes, size_t n);
  * writes a record, which trapline_poll() gives.
  *
  * Conditions on registers, caller, tid, pid and numbers become machine code, and the
- * hits that it rejects are not counted. For other conditions each thread asks the
- * interpreter. trapline_stats.evaluated_in has the way.
+ * hits that it rejects are not counted. For other conditions, and on arm64, each thread asks
+ * the interpreter. trapline_stats.evaluated_in has the way.
  *
  * Only one instruction changes, so the call waits for no thread, and a debugger's
  * breakpoint behind that instruction works. Where a jump does not fit, the library sets
- * an int3; trapline_event_mechanism() has the way. trapline_event_disable() leaves the
+ * an int3 or brk; trapline_event_mechanism() has the way. trapline_event_disable() leaves the
  * jump. trapline_event_close() restores the instruction; if a callback closes the event,
  * the next trapline_probe() may have to. Memory for the code is kept, and used again.
  *

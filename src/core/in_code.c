@@ -7,58 +7,16 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/memory.h"
-#include "base/sys.h"
 #include "code/poke/traps.h"
+#include "code/probe/code_probe.h"
 #include "core/code_start.h"
 #include "core/explain.h"
+#include "core/in_code_filter.h"
 #include "core/target.h"
 #include "trap/dispatch.h"
 #include "trap/probe_entry.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
-
-#if defined(__x86_64__)
-
-#include "code/insn/insn.h"
-#include "code/probe/code_probe.h"
-#include "cond/native.h"
-
-#define LOOK_AT_BYTES 128u
-
-static int flags_are_live(uint64_t address)
-{
-	uint8_t text[LOOK_AT_BYTES];
-	size_t n = PAGE_BYTES - (address & (PAGE_BYTES - 1));
-
-	n = n < sizeof(text) ? n : sizeof(text);
-	return sys_read_memory(sys_getpid(), address, text, n) != (ssize_t)n ||
-	       code_probe_flags_are_live(text, n);
-}
-
-/* Without machine code each passing thread asks the interpreter. */
-static void compile(struct trapline_event *ev, struct native_code *code)
-{
-	const struct native_place place = {
-		.address = ev->parts[0].addr,
-		.pid = (uint64_t)ev->pid,
-		.flags_are_live = flags_are_live(ev->parts[0].addr),
-		.tid_at = trap_tid_at(),
-	};
-	const char *why;
-
-	code->length = 0;
-	code->true_at = 0;
-	if (!ev->condition && !ev->has_limit && !ev->skip)
-		return;
-	ev->evaluated_in = TRAPLINE_EVALUATED_IN_HANDLER;
-	if (!ev->condition)
-		return;
-	if (cond_native(ev->condition, &place, code, &why))
-		code->length = 0;
-	else
-		ev->evaluated_in = TRAPLINE_EVALUATED_IN_CODE;
-}
 
 static int are_traps_forbidden;
 
@@ -67,7 +25,7 @@ static int open_jump(struct trapline_event *ev, struct code_problem *problem)
 	struct native_code code;
 	uint32_t number;
 
-	compile(ev, &code);
+	in_code_compile(ev, &code);
 	/* Without traps a jump is the only way. */
 	const struct code_filter filter = { code.bytes, code.length, code.true_at, NULL,
 					    are_traps_forbidden };
@@ -190,20 +148,3 @@ void in_code_close(struct trapline_event *ev)
 	ev->probe = 0;
 	ev->traps = NULL;
 }
-
-#else
-
-int in_code_open(struct trapline_event *ev)
-{
-	return failed(-EOPNOTSUPP, FAILED_CODE, "code is changed on x86-64 only");
-}
-
-void in_code_forbid_traps(void)
-{
-}
-
-void in_code_close(struct trapline_event *ev)
-{
-}
-
-#endif

@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "base/trap_path.h"
+#include "event/arch_regs.h"
 #include "record/layout.h"
 #include "trap/arch.h"
 
@@ -42,6 +43,16 @@ TRAP_PATH static void get_name(uint64_t now_ns, char *out)
 	memcpy(out, known_name.name, sizeof(known_name.name));
 }
 
+/* As where a function is entered: in a register, or where the call has just touched the stack. */
+TRAP_PATH static void get_caller(const ucontext_t *context, uint64_t *out)
+{
+	const struct arch_caller caller = arch_caller(1);
+
+	arch_register(context, caller.reg, out);
+	if (caller.in_memory)
+		memcpy(out, (const void *)(uintptr_t)*out, sizeof(*out));
+}
+
 TRAP_PATH static void write_record(struct record *record, const struct trapline_hit *hit,
 				   const struct probe_record_wish *wish)
 {
@@ -56,8 +67,7 @@ TRAP_PATH static void write_record(struct record *record, const struct trapline_
 	for (uint32_t i = 0; i < RECORD_REGS; i++)
 		arch_register(hit->context, i, &record->regs[i]);
 	get_name(hit->time_ns, record->thread);
-	/* A function is entered with it on top of the stack, which the call has just touched. */
-	memcpy(&record->caller, (const void *)(uintptr_t)hit->sp, sizeof(record->caller));
+	get_caller(hit->context, &record->caller);
 	write_texts(record, hit, wish->texts, behind);
 	behind += wish->texts_bytes;
 	if (!wish->stack_bytes)

@@ -18,8 +18,6 @@
 #include "code/step/step_plan.h"
 #include "record/code_layout.h"
 
-#define JUMP_BYTES 5u /* of a probe */
-
 static int refuse(struct change *change, const struct poke_entry *entry, int err, const char *why)
 {
 	change->problem->site = entry->site;
@@ -53,10 +51,11 @@ static int check_stores(struct change *change, const struct poke_entry *entry, u
  */
 static size_t complete(const struct poke_entry *entry, uint8_t *bytes)
 {
-	if (entry->len >= JUMP_BYTES || bytes[0] != 0xe9 ||
-	    text_read(entry->address + entry->len, bytes + entry->len, JUMP_BYTES - entry->len))
+	if (entry->len >= CODE_JUMP_BYTES || bytes[0] != 0xe9 ||
+	    text_read(entry->address + entry->len, bytes + entry->len,
+		      CODE_JUMP_BYTES - entry->len))
 		return entry->len;
-	return JUMP_BYTES;
+	return CODE_JUMP_BYTES;
 }
 
 static size_t take_side(const struct poke_entry *entry, const uint8_t *side, uint32_t flags,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "code/insn/insn.h"
 #include "code/poke/change.h"
 #include "code/poke/poke.h"
 #include "code/poke/poke_any_mask.h"
@@ -18,7 +17,6 @@
 #include "code/step/step_plan.h"
 
 #define LOOK_AT_BYTES 32u
-#define FLAGS_LOOK_INSNS 16
 
 /* What only opening and closing use. */
 struct probe_site_row {
@@ -122,7 +120,7 @@ static int make_row(uint64_t address, const struct code_filter *filter, void (*e
 {
 	struct probe_site_row *row = &rows[row_count];
 	struct probe_stub stub;
-	int length = insn_length_x86_64(text, available);
+	int length = step_length(text, available);
 	struct probe_stub_wish wish = { address, text, (uint32_t)length, filter, row_count, entry };
 
 	problem->why = "no instruction begins there";
@@ -225,9 +223,9 @@ static enum presence look_at(uint32_t number)
 
 	if (text_read(code_probes[number].address, text, jump->len))
 		return IS_GONE;
-	const int is_covered = text[0] == INT3;
+	const int is_covered = trap_is(text);
 	if (is_covered)
-		text[0] = jump->after[0];
+		memcpy(text, jump->after, TRAP_BYTES);
 	if (memcmp(text, jump->after, jump->len))
 		return IS_GONE;
 	return is_covered ? IS_COVERED : IS_THERE;
@@ -391,36 +389,4 @@ int code_probe_close_many(const struct code_probe_wish *wishes, size_t n,
 	/* Those that are left are tried again by close_left_over(). */
 	forget_many(wishes, n, !err);
 	return err;
-}
-
-/* ---- flags ---- */
-
-/* add, or, adc, sbb, and, sub, xor, cmp, test: all flags are new. */
-static int writes_all_flags(const struct insn *insn, const uint8_t *bytes)
-{
-	uint8_t opcode = bytes[insn->opcode_at];
-
-	if (insn->opcode_bytes != 1)
-		return 0;
-	if (opcode < 0x40 && (opcode & 7) < 6)
-		return 1;
-	return opcode == 0x80 || opcode == 0x81 || opcode == 0x83 || opcode == 0x84 ||
-	       opcode == 0x85 || opcode == 0xa8 || opcode == 0xa9;
-}
-
-int code_probe_flags_are_live(const uint8_t *text, size_t available)
-{
-	struct insn insn;
-	size_t at = 0;
-
-	for (int i = 0; i < FLAGS_LOOK_INSNS; i++, at += insn.length) {
-		if (insn_decode(text + at, available - at, &insn) || insn.flags & INSN_READS_FLAGS)
-			return 1;
-		if (writes_all_flags(&insn, text + at))
-			return 0;
-		/* Code in assembly may pass flags to what it calls or returns to. */
-		if (insn.kind != INSN_OTHER && insn.kind != INSN_NOP && insn.kind != INSN_LANDING)
-			return 1;
-	}
-	return 1;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * probe_jump.h - a jump of five bytes instead of one instruction, however short.
+ * probe_jump.h - a jump instead of one instruction, however short.
+ *
+ * On arm64 it is as long as the instruction. The rest is about x86-64, where it has five bytes.
  *
  * A thread may be between any two instructions, asleep for as long as it likes. So no more than the
  * first instruction changes: where it has fewer than five bytes, what follows it stays, and is the
@@ -21,7 +23,7 @@
 
 #include "code/poke/poke_view.h"
 
-#define JUMP_BYTES 5u
+#define JUMP_BYTES CODE_JUMP_BYTES
 
 struct probe_jump {
 	uint8_t len; /* so many bytes of text change: the first instruction */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_jump.c - see probe_jump.h. */
+/* probe_jump_x86_64.c - see probe_jump.h. */
 #include "code/probe/probe_jump.h"
 
 #include <errno.h>
