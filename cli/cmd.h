@@ -13,6 +13,7 @@ int cmd_flow(int argc, char **argv);
 int cmd_heap(int argc, char **argv);
 int cmd_race(int argc, char **argv);
 int cmd_patch(int argc, char **argv);
+int cmd_patrol(int argc, char **argv);
 int cmd_point(int argc, char **argv);
 int cmd_at(int argc, char **argv);
 int cmd_throttle(int argc, char **argv);

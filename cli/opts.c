@@ -44,7 +44,7 @@ int opts_number(const char *text, int base, unsigned long long *out)
 	return 0;
 }
 
-static int parse_time(const char *text, uint64_t *out)
+int opts_time(const char *text, uint64_t *out)
 {
 	static const struct {
 		const char *unit;
@@ -70,7 +70,7 @@ static int parse_time(const char *text, uint64_t *out)
 	return -1;
 }
 
-static int parse_percent(const char *text, double *out)
+int opts_percent(const char *text, double *out)
 {
 	char *end;
 	double value = strtod(text, &end);
@@ -78,6 +78,23 @@ static int parse_percent(const char *text, double *out)
 	if (end == text || (*end && strcmp(end, "%") != 0) || !isfinite(value) || value <= 0)
 		return -1;
 	*out = value;
+	return 0;
+}
+
+int opts_size(const char *text, uint64_t *bytes)
+{
+	static const char units[] = "KMG";
+	size_t digits = strspn(text, "0123456789");
+	const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+	unsigned int shift = unit ? 10 * (unsigned int)(unit - units + 1) : 0;
+	unsigned long long number;
+	char copy[16];
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)digits, text);
+	if (digits >= sizeof(copy) || opts_number(copy, 10, &number) || number > UINT64_MAX >> 40 ||
+	    (text[digits] && (!unit || text[digits + 1])))
+		return -1;
+	*bytes = (uint64_t)number << shift;
 	return 0;
 }
 
@@ -166,12 +183,12 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 		*(uint64_t *)member = number;
 		return 0;
 	case OPT_TIME:
-		if (parse_time(text, member))
+		if (opts_time(text, member))
 			return wrong_value(syntax, o, text,
 					   "a time (examples: 10 for seconds, 0.5, 20ms, 5m)");
 		return 0;
 	case OPT_SLICE:
-		if (parse_time(text, member) || *(uint64_t *)member > SLICE_MAX_NS)
+		if (opts_time(text, member) || *(uint64_t *)member > SLICE_MAX_NS)
 			return wrong_value(syntax, o, text, "a time of at most 1s (example: 10ms)");
 		return 0;
 	case OPT_CHOICE:
@@ -179,11 +196,11 @@ static int option_set(const struct opt_syntax *syntax, const struct opt *o, cons
 	case OPT_BUDGET:
 		if (!strcmp(text, "none"))
 			*(double *)member = 0;
-		else if (parse_percent(text, member))
+		else if (opts_percent(text, member))
 			return wrong_value(syntax, o, text, "a percentage or none (example: 10%)");
 		return 0;
 	case OPT_PERCENT:
-		if (parse_percent(text, member))
+		if (opts_percent(text, member))
 			return wrong_value(syntax, o, text, "a percentage (example: 2%)");
 		return 0;
 	case OPT_PIDS:

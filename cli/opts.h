@@ -7,6 +7,7 @@
 #define CLI_OPTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum opt_kind {
@@ -74,6 +75,7 @@ extern const struct opt_syntax dap_syntax;
 extern const struct opt_syntax flow_syntax;
 extern const struct opt_syntax heap_syntax;
 extern const struct opt_syntax patch_syntax;
+extern const struct opt_syntax patrol_syntax;
 extern const struct opt_syntax point_syntax;
 extern const struct opt_syntax race_syntax;
 extern const struct opt_syntax record_syntax;
@@ -93,6 +95,12 @@ const struct opt *opts_next(const struct opt_syntax *syntax, const struct opt *o
 
 /* The options one a line, for programs: `option`, command, name, letter, kind, argument, help. */
 void opts_dump(const struct opt_syntax *syntax);
+
+/* As OPT_TIME and OPT_PERCENT. 0 or -1. */
+int opts_time(const char *text, uint64_t *ns);
+int opts_percent(const char *text, double *out);
+/* Bytes, from `64M`, `500K` or a number. 0 or -1. */
+int opts_size(const char *text, uint64_t *bytes);
 
 /* Number from text, whole; base 0 takes 0x too. 0 or -1. */
 int opts_number(const char *text, int base, unsigned long long *out);

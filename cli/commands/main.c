@@ -38,6 +38,7 @@ static const struct command {
 	  "keep a program to a budget of CPU time or events" },
 	{ "patch", cmd_patch, &patch_syntax, "replace functions of a running program" },
 	{ "point", cmd_point, &point_syntax, "collect hits for days, without a terminal" },
+	{ "patrol", cmd_patrol, &patrol_syntax, "search processes in turn, as a service" },
 	{ "dap", cmd_dap, &dap_syntax, "speak the Debug Adapter Protocol: logpoints in an editor" },
 	{ "check", cmd_check, &check_syntax,
 	  "report what works on this machine, and what it costs" },

@@ -12,6 +12,7 @@
 #include "cli/point/point_list.h"
 #include "cli/point/point_serve.h"
 #include "cli/point/point_settings.h"
+#include "cli/service/wall_time.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -89,24 +90,6 @@ static int check_action(const struct point_settings *set, int argc, char **argv)
 	}
 	if (argc && (!strcmp(set->action, "list") || !strcmp(set->action, "serve")))
 		return cli_wrong(POINT_COMMAND, "unexpected argument '%s'", argv[0]);
-	return 0;
-}
-
-/* `64M`. 0 or -1. */
-static int size_read(const char *text, uint64_t *out)
-{
-	static const char units[] = "KMG";
-	size_t digits = strspn(text, "0123456789");
-	const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
-	unsigned int shift = unit ? 10 * (unsigned int)(unit - units + 1) : 0;
-	unsigned long long number;
-	char copy[16];
-
-	snprintf(copy, sizeof(copy), "%.*s", (int)digits, text);
-	if (digits >= sizeof(copy) || opts_number(copy, 10, &number) || number > UINT64_MAX >> 40 ||
-	    (text[digits] && (!unit || text[digits + 1])))
-		return -1;
-	*out = (uint64_t)number << shift;
 	return 0;
 }
 
@@ -231,7 +214,7 @@ static int add(struct point_settings *set, int argc, char **argv)
 		status = point_store_open(set->state, true, &store);
 	if (status)
 		return status;
-	p->added = point_time();
+	p->added = wall_time();
 	p->expires = set->expire_ns ? p->added + (double)set->expire_ns / 1e9 : 0;
 	json_t *j = point_to_json(p);
 	json_decref(p->redact);
@@ -301,7 +284,7 @@ static int serve(struct point_settings *set)
 	char path[PATH_MAX];
 	char given[PATH_MAX];
 
-	if (set->file_size && size_read(set->file_size, &sinks.rotate_bytes))
+	if (set->file_size && opts_size(set->file_size, &sinks.rotate_bytes))
 		return cli_wrong(POINT_COMMAND,
 				 "invalid --file-size '%.100s': expected a size "
 				 "(examples: 64M, 500K, 1G)",

@@ -24,11 +24,6 @@ const char *point_state_name(enum point_state state)
 	return state_names[state];
 }
 
-double point_time(void)
-{
-	return (double)clock_ns(CLOCK_REALTIME) / 1e9;
-}
-
 json_t *point_to_json(const struct point *p)
 {
 	/* A member that is not given is absent. */

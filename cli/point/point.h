@@ -71,7 +71,4 @@ void point_status_from_json(const json_t *json, struct point_status *out);
 /* `10/s`, `100/m`, `5/h`, or a number a second. 0 or -1. */
 int point_rate_read(const char *text, uint64_t *count, uint64_t *ns);
 
-/* Seconds of the epoch. */
-double point_time(void);
-
 #endif

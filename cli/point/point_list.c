@@ -3,6 +3,7 @@
 #include "cli/point/point_list.h"
 
 #include "cli/message.h"
+#include "cli/service/wall_time.h"
 #include "report/json_text.h"
 #include "report/safe/clean.h"
 
@@ -16,7 +17,7 @@
 
 static void time_left(const struct point *p, char *text, size_t n)
 {
-	double left = p->expires - point_time();
+	double left = p->expires - wall_time();
 
 	if (p->expires <= 0)
 		snprintf(text, n, "-");
@@ -75,7 +76,7 @@ static void print_json(const struct point *p, const struct point_status *s, bool
 	if (j && !is_served && s->state != POINT_REFUSED)
 		json_object_set_new(j, "state", json_string("not collected"));
 	if (j && p->expires > 0)
-		json_object_set_new(j, "left_s", json_real(p->expires - point_time()));
+		json_object_set_new(j, "left_s", json_real(p->expires - wall_time()));
 	if (j)
 		run_jsonl_line(stdout, j);
 }

@@ -7,6 +7,7 @@
 #include "cli/message.h"
 #include "cli/point/point_processes.h"
 #include "cli/point/point_served.h"
+#include "cli/service/wall_time.h"
 #include "cli/watchdog.h"
 
 #include <inttypes.h>
@@ -92,7 +93,7 @@ static void look_at_folder(struct serve *v)
 
 static void look_for_ends(struct serve *v)
 {
-	double now = point_time();
+	double now = wall_time();
 
 	for (size_t i = 0; i < v->count; i++) {
 		struct served *s = v->point[i];

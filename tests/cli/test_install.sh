@@ -50,6 +50,9 @@ expected()
 	echo "$data/bash-completion/completions/trapline"
 	echo "$data/zsh/site-functions/_trapline"
 	echo "${prefix#/}/lib/systemd/system/trapline-points.service"
+	echo "${prefix#/}/lib/systemd/system/trapline-patrol.service"
+	echo "$data/trapline/patrol.conf"
+	echo "$data/trapline/patrol.sql"
 	for editor in gdb/trapline.py nvim/trapline.lua vscode/package.json; do
 		echo "$data/trapline/editors/$editor"
 	done

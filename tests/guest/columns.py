@@ -12,8 +12,9 @@ import sys
 
 import tools
 
-# Commands that touch no process by themselves: dap makes the events of watch and break, and point runs break.
-WITHOUT_COLUMN = {'report', 'check', 'dap', 'point'}
+# Commands that touch no process by themselves: dap makes the events of watch and break, point runs
+# break, and patrol runs heap, race and break.
+WITHOUT_COLUMN = {'report', 'check', 'dap', 'patrol', 'point'}
 
 # Options that bring something of their own into a process: a column uses each, with each of these values.
 INSIDE = {
@@ -30,7 +31,7 @@ OUTSIDE = set('''
     align all args as baseline budget by check consistency counter cpu debuginfod delay depth dry-run each
     error-exitcode explain faults first folded follow for frames from gen-suppressions grade growth-format if inlined input inside jobs json
     kernel last leave-copies limit list match max-rate mechanism multiplex name no-bpf no-stack no-stall on output
-    outside overhead pending per-thread pid print redact replay ret sarif seed signal snapshot stack stall stop summary suppressions tables then
+    outside overhead pending per-thread pid print redact replay ret sarif seed signal since snapshot stack stall stop summary suppressions tables then
     thread threads timeout to top until until-covered until-hit vary verbose window write-baseline'''.split())
 
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* patrol_finding.c - see patrol_finding.h. */
+#include "cli/patrol/patrol_finding.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define HIDDEN "<redacted>"
+
+void patrol_time_text(double seconds, char *text, size_t n)
+{
+	time_t whole = (time_t)floor(seconds);
+	char date[32];
+	struct tm utc;
+
+	gmtime_r(&whole, &utc);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text, n, "%s.%03dZ", date, (int)((seconds - floor(seconds)) * 1000));
+}
+
+/* Visits have numbers over restarts, so an id is unique on this host until its state is removed. */
+json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visit *v,
+			  const json_t *line, double now)
+{
+	char id[160];
+	char time[40];
+
+	snprintf(id, sizeof(id), "%.64s-%" PRIx64 "-%" PRIu64 "-%" PRIu64, r->host,
+		 (uint64_t)v->began, v->number, v->findings);
+	patrol_time_text(now, time, sizeof(time));
+	json_t *finding = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "host", r->host,
+				    "time", time, "rule", v->rule->title, "program", v->who.program,
+				    "build_id", v->build_id);
+	if (!finding || json_object_update(finding, (json_t *)(uintptr_t)line)) {
+		json_decref(finding);
+		return NULL;
+	}
+	return finding;
+}
+
+static bool is_value(const char *name)
+{
+	static const char *const names[] = { "bytes",  "old",	    "new",     "value",
+					     "values", "args",	    "ret",     "printed",
+					     "locals", "registers", "message", "sender" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static void hide(json_t *j)
+{
+	const char *name;
+	json_t *value;
+	size_t i;
+
+	json_array_foreach(j, i, value) hide(value);
+	json_object_foreach(j, name, value)
+	{
+		/* A number of bytes has no content. */
+		bool is_size = json_is_integer(value) && !strcmp(name, "bytes");
+		if (is_value(name) && !is_size && !json_is_null(value))
+			json_object_set_new(j, name, json_string(HIDDEN));
+		else
+			hide(value);
+	}
+}
+
+json_t *patrol_finding_without_values(const json_t *finding)
+{
+	json_t *copy = json_deep_copy(finding);
+
+	if (copy)
+		hide(copy);
+	return copy;
+}

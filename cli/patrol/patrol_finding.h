@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* patrol_finding.h - a line of a tool becomes a finding of this machine. */
+#ifndef CLI_PATROL_PATROL_FINDING_H
+#define CLI_PATROL_PATROL_FINDING_H
+
+#include "cli/patrol/patrol_visit.h"
+
+/* Adds id, host, time, rule, program and build ID. NULL: no memory. */
+json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visit *v,
+			  const json_t *line, double now);
+/*
+ * A copy in which no value of the program is left: bytes of blocks, values of variables and
+ * arguments, and what a point printed. NULL: no memory.
+ */
+json_t *patrol_finding_without_values(const json_t *finding);
+
+/* "2026-11-28T00:12:53.626Z" */
+void patrol_time_text(double seconds, char *text, size_t n);
+
+#endif
