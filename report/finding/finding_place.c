@@ -90,14 +90,66 @@ uint64_t finding_hash(uint64_t hash, const char *text)
 	return hash_add(hash_text(hash, text), 0);
 }
 
+/* Of one of these the name ends before. */
+static size_t without_end(const char *name, size_t n)
+{
+	static const char *const ends[] = { " const", " volatile", " &&", " &" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		size_t bytes = strlen(ends[i]);
+		if (n > bytes && !strncmp(name + n - bytes, ends[i], bytes))
+			return without_end(name, n - bytes);
+	}
+	return n;
+}
+
+/*
+ * A name of C++ as the debug information of an inlined function has it too: without the result,
+ * the parameters and what is behind them. Other names are as they are: those of Go have no
+ * parenthesis at the end.
+ */
+static void plain_name(const char *name, const char **from, size_t *bytes)
+{
+	size_t n = without_end(name, strlen(name));
+	size_t depth = 0;
+	size_t end;
+
+	*from = name;
+	*bytes = strlen(name);
+	if (!n || name[n - 1] != ')')
+		return;
+	for (end = n; end; end--) {
+		depth += name[end - 1] == ')';
+		depth -= name[end - 1] == '(';
+		if (!depth)
+			break;
+	}
+	if (end < 2)
+		return;
+	*bytes = end - 1;
+	/* The result of a template stands before the name; `operator long` has a space of its own. */
+	for (size_t i = 0; i < *bytes; i++) {
+		depth += name[i] == '(' || name[i] == '<' || name[i] == '{';
+		depth -= depth && (name[i] == ')' || name[i] == '>' || name[i] == '}');
+		if (!depth && name[i] == ' ' && !strstr(name, "operator")) {
+			*from = name + i + 1;
+			*bytes = end - 1 - i - 1;
+			return;
+		}
+	}
+}
+
 uint64_t finding_hash_place(uint64_t hash, const struct finding_place *p)
 {
 	const struct place *at = &p->place;
 	const char *module = at->module ? at->module : "?";
+	const char *name;
+	size_t bytes;
 	char text[384];
 
+	plain_name(p->function, &name, &bytes);
 	if (p->function[0])
-		snprintf(text, sizeof(text), "%s:%s:%d", module, p->function,
+		snprintf(text, sizeof(text), "%s:%.*s:%d", module, (int)bytes, name,
 			 at->function_line && at->line ? at->line - at->function_line : 0);
 	else
 		snprintf(text, sizeof(text), "%s:@%" PRIx64, module, at->module_offset);
