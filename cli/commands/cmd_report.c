@@ -2,6 +2,7 @@
 /* cmd_report.c - `trapline report FILE`: prints a recording in the chosen form. */
 #include "cli/cmd.h"
 #include "cli/code/report_code.h"
+#include "cli/commands/report_bugs.h"
 #include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/output.h"
@@ -28,6 +29,8 @@ struct settings {
 	int summary;
 	const char *by;
 	uint64_t top;
+	const char *from;
+	uint64_t since_ns; /* 0: not given */
 };
 
 static const struct opt options[] = {
@@ -45,13 +48,17 @@ static const struct opt options[] = {
 	  "make one table of the hits at the end, by this" },
 	{ "top", 0, OPT_COUNT, offsetof(struct settings, top), "N",
 	  "print N rows of each table at the end (default: 20)" },
+	{ "from", 0, OPT_STRING, offsetof(struct settings, from), "DIR|FILE|postgres:CONNECTION",
+	  "show the findings of trapline patrol there, one row for each bug" },
+	{ "since", 0, OPT_TIME, offsetof(struct settings, since_ns), "TIME",
+	  "with --from: a bug is new if it was first seen in this time (default: 24h)" },
 	{ "verbose", 'v', OPT_FLAG, offsetof(struct settings, verbose), NULL,
 	  "print the full bookkeeping at the end of the text" },
 };
 
 const struct opt_syntax report_syntax = {
 	.command = COMMAND,
-	.usage = "FILE [OPTION...]",
+	.usage = "{FILE | --from SOURCE} [OPTION...]",
 	.about = "Shows what trapline record wrote to FILE.",
 	.tail = "forms:\n"
 		"  text    the hits and the summary, as trapline watch or break prints them\n"
@@ -65,7 +72,8 @@ const struct opt_syntax report_syntax = {
 		"  trapline report hits.trapline\n"
 		"  trapline report hits.trapline --as folded | flamegraph.pl >hits.svg\n"
 		"  trapline report hits.trapline --as html -o hits.html\n"
-		"  trapline report --code code.log --at 0x401136@1234.5",
+		"  trapline report --code code.log --at 0x401136@1234.5\n"
+		"  trapline report --from /var/log/trapline --as html -o bugs.html",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -293,6 +301,26 @@ static int summary_check(const struct settings *set)
 	return CLI_OK;
 }
 
+/* They are of many hosts and builds, and not a recording. */
+static int print_bugs(const struct settings *set, int argc)
+{
+	static const char *const forms_of_bugs[] = { "text", "json", "html" };
+	const char *name = set->output ? set->output : "standard output";
+	bool has_form = !set->as;
+
+	for (size_t i = 0; i < 3; i++)
+		has_form = has_form || !strcmp(set->as, forms_of_bugs[i]);
+	if (argc || set->is_code || set->at || set->summary || set->by || set->top)
+		return cli_wrong(COMMAND, "--from takes --since, --as and --output only");
+	if (!has_form)
+		return cli_wrong(COMMAND, "--as %s cannot be combined with --from", set->as);
+	FILE *f = set->output ? private_file(set->output) : stdout;
+	if (!f)
+		return cli_wrong(COMMAND, "cannot write %s: %s", name, strerror(errno));
+	uint64_t since_ns = set->since_ns ? set->since_ns : UINT64_C(86400000000000);
+	return close_output(set, f, report_bugs(set->from, set->as, since_ns, f));
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct settings set = { 0 };
@@ -304,6 +332,10 @@ int cmd_report(int argc, char **argv)
 
 	if (first < 0)
 		return status;
+	if (set.from)
+		return print_bugs(&set, argc - first);
+	if (set.since_ns)
+		return cli_wrong(COMMAND, "--since needs --from");
 	if (first + 1 != argc)
 		return cli_wrong(COMMAND, first == argc ?
 						  "FILE is missing: give a recording of trapline "

@@ -33,7 +33,24 @@ SELECT id, received,
   (line->'first'->>'line')::int AS line_number,
   line->>'variable' AS variable,
   line
-FROM trapline_findings;
+FROM trapline_findings
+WHERE line->>'type' <> 'visit';
+
+-- Each visit of a process: a build without findings was visited too.
+CREATE OR REPLACE VIEW trapline_visits AS
+SELECT id,
+  (line->>'time')::timestamptz AS ended,
+  line->>'host' AS host,
+  line->>'rule' AS rule,
+  line->>'program' AS program,
+  nullif(line->>'build_id', '') AS build_id,
+  line->>'tool' AS tool,
+  line->>'end' AS ended_by,
+  (line->>'seconds')::float AS seconds,
+  (line->>'cpu_seconds')::float AS cpu_seconds,
+  (line->>'findings')::bigint AS findings
+FROM trapline_findings
+WHERE line->>'type' = 'visit';
 
 -- One row a bug.
 CREATE OR REPLACE VIEW trapline_bugs AS

@@ -28,8 +28,9 @@ json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visi
 	char id[160];
 	char time[40];
 
+	/* The visit itself is number 0 of it. */
 	snprintf(id, sizeof(id), "%.64s-%" PRIx64 "-%" PRIu64 "-%" PRIu64, r->host,
-		 (uint64_t)v->began, v->number, v->findings);
+		 (uint64_t)v->began, v->number, v->runs ? v->findings : 0);
 	patrol_time_text(now, time, sizeof(time));
 	json_t *finding = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "host", r->host,
 				    "time", time, "rule", v->rule->title, "program", v->who.program,
@@ -39,6 +40,19 @@ json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visi
 		return NULL;
 	}
 	return finding;
+}
+
+json_t *patrol_finding_of_visit(const struct patrol_rules *r, const struct patrol_visit *v,
+				double now)
+{
+	json_t *line = json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f}", "type", "visit", "tool",
+				 patrol_tool_name(v->tool), "end", patrol_end_name(v->end), "pid",
+				 v->who.pid, "findings", (json_int_t)v->findings, "seconds",
+				 now - v->began, "cpu_seconds", v->cost_ns / 1e9);
+	json_t *visit = line ? patrol_finding_of(r, v, line, now) : NULL;
+
+	json_decref(line);
+	return visit;
 }
 
 static bool is_value(const char *name)

@@ -8,6 +8,9 @@
 /* Adds id, host, time, rule, program and build ID. NULL: no memory. */
 json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visit *v,
 			  const json_t *line, double now);
+/* The visit itself, which has ended: builds without findings were visited too. NULL: no memory. */
+json_t *patrol_finding_of_visit(const struct patrol_rules *r, const struct patrol_visit *v,
+				double now);
 /*
  * A copy in which no value of the program is left: bytes of blocks, values of variables and
  * arguments, and what a point printed. NULL: no memory.

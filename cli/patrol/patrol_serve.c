@@ -75,6 +75,20 @@ static void log_visit(struct serve *v, const char *event)
 	log_line(v, line);
 }
 
+/* Takes the finding; NULL: no memory. */
+static void send(struct patrol_state *s, json_t *finding)
+{
+	json_t *safe = finding ? patrol_finding_without_values(finding) : NULL;
+
+	if (!safe)
+		s->findings_lost++;
+	for (size_t i = 0; safe && i < s->rules->road_count; i++)
+		if (s->rules->road[i].kind != ROAD_PROMETHEUS)
+			road_add(&s->road[i], s->rules->road[i].hides_values ? safe : finding);
+	json_decref(finding);
+	json_decref(safe);
+}
+
 static void on_finding(void *arg, json_t *line)
 {
 	struct serve *v = arg;
@@ -85,15 +99,7 @@ static void on_finding(void *arg, json_t *line)
 		s->findings_lost++;
 		return;
 	}
-	json_t *finding = patrol_finding_of(s->rules, &s->visit, line, wall_time());
-	json_t *safe = finding ? patrol_finding_without_values(finding) : NULL;
-	if (!safe)
-		s->findings_lost++;
-	for (size_t i = 0; safe && i < s->rules->road_count; i++)
-		if (s->rules->road[i].kind != ROAD_PROMETHEUS)
-			road_add(&s->road[i], s->rules->road[i].hides_values ? safe : finding);
-	json_decref(finding);
-	json_decref(safe);
+	send(s, patrol_finding_of(s->rules, &s->visit, line, wall_time()));
 }
 
 static bool is_stopped(const struct patrol_state *s)
@@ -133,6 +139,7 @@ static void on_end(struct serve *v)
 		patrol_processes_worked(&s->processes, &turn);
 	}
 	log_visit(v, "end");
+	send(s, patrol_finding_of_visit(s->rules, one, now));
 	patrol_visit_release(one);
 	set_idle(s, "begins");
 	patrol_state_write(s);

@@ -37,6 +37,7 @@ static void message_of(const json_t *finding, char *text, size_t n)
 	const char *printed = text_of(finding, "printed");
 	const char *site = text_of(finding, "site");
 	const char *program = text_of(finding, "program");
+	const char *tool = text_of(finding, "tool");
 	char place[160] = "";
 
 	if (file)
@@ -45,6 +46,10 @@ static void message_of(const json_t *finding, char *text, size_t n)
 	if (kind)
 		snprintf(text, n, "%s in %s%s of %s", kind, function ? function : "?", place,
 			 program ? program : "?");
+	else if (tool)
+		snprintf(text, n, "visit by %s of %s: %" JSON_INTEGER_FORMAT " findings", tool,
+			 program ? program : "?",
+			 json_integer_value(json_object_get(finding, "findings")));
 	else
 		snprintf(text, n, "%s of %s",
 			 printed ? printed :

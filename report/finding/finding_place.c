@@ -90,7 +90,7 @@ uint64_t finding_hash(uint64_t hash, const char *text)
 	return hash_add(hash_text(hash, text), 0);
 }
 
-/* Of one of these the name ends before. */
+/* The name ends before one of these. */
 static size_t without_end(const char *name, size_t n)
 {
 	static const char *const ends[] = { " const", " volatile", " &&", " &" };
@@ -127,7 +127,7 @@ static void plain_name(const char *name, const char **from, size_t *bytes)
 	if (end < 2)
 		return;
 	*bytes = end - 1;
-	/* The result of a template stands before the name; `operator long` has a space of its own. */
+	/* The result of a template is before the name; `operator long` has a space of its own. */
 	for (size_t i = 0; i < *bytes; i++) {
 		depth += name[i] == '(' || name[i] == '<' || name[i] == '{';
 		depth -= depth && (name[i] == ')' || name[i] == '>' || name[i] == '}');

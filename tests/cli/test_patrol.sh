@@ -71,7 +71,7 @@ visits()
 # findings EXPRESSION: holds for the array of the findings in the file.
 findings()
 {
-	cat "$tmp"/findings* 2>/dev/null | jq -e -s "$1" >/dev/null
+	cat "$tmp"/findings* 2>/dev/null | jq -e -s "map(select(.type != \"visit\")) | $1" >/dev/null
 }
 
 # no_child PID: no tool works there.
@@ -264,7 +264,7 @@ road hidden { kind = otlp
   to = "http://127.0.0.1:9/v1/logs" }
 END
 	eventually visits 'any(.end == "time")' && eventually is '.roads[0].waiting == 0' &&
-		jq -e -s 'length > 0 and length <= 1000 and all(.type == "hit" and (.printed | test("^request [0-9]+$")))' \
+		jq -e -s 'map(select(.type != "visit")) | length > 0 and length <= 1000 and all(.type == "hit" and (.printed | test("^request [0-9]+$")))' \
 			"$tmp/points" >/dev/null
 	ok "points_are_hit" $?
 	grep -q '"printed":"<redacted>"' "$state/hidden.spool" && ! grep -q 'request [0-9]' "$state/hidden.spool"
@@ -363,7 +363,7 @@ collect()
 # otlp EXPRESSION: holds for the array of what the collector took.
 otlp()
 {
-	jq -e -s "$1" "$tmp/otlp" >/dev/null 2>&1
+	jq -e -s "map(select(.[\"trapline.type\"] != \"visit\")) | $1" "$tmp/otlp" >/dev/null 2>&1
 }
 patrol <<END
 rule one { name = {"$wrong"}
@@ -392,7 +392,7 @@ eventually visits "map(select(.event == \"end\")) | length > $before + 2"
 ok "a_collector_that_does_not_answer_delays_no_visit" $?
 end
 kill -KILL $collector
-sent=$(jq -s length "$tmp/otlp")
+sent=$(jq -s 'map(select(.["trapline.type"] != "visit")) | length' "$tmp/otlp")
 collect 200
 again
 patrol <"$tmp/again"
@@ -483,6 +483,12 @@ if [ -n "$postgres" ] && command -v psql >/dev/null && id postgres >/dev/null 2>
 	[ "$(sql 'SELECT kind, function, hosts, builds, count >= 3 FROM trapline_bugs')" = \
 		'use-after-free|handle_request|1|1|t' ]
 	ok "a_bug_is_one_row" $?
+	[ "$(sql 'SELECT count(*) > 2 AND bool_and(tool = '"'heap'"' AND seconds > 0 AND cpu_seconds > 0) FROM trapline_visits')" = t ]
+	ok "a_visit_is_a_row" $?
+	rows=$(sql 'SELECT count(*) FROM trapline_bugs') && "$trapline" report --from "postgres:host=$tmp/pg user=postgres dbname=postgres" \
+		>"$tmp/out" 2>"$tmp/err" && grep -q "^new    *[0-9a-f]* *use-after-free .* handle_request (patrolled.c:[0-9]*) of $tmp/$wrong\$" "$tmp/out" &&
+		tail -n 1 "$tmp/out" | grep -q "^$rows bug of [0-9]* findings\$"
+	ok "the_report_reads_the_database" $?
 	[ "$(sql 'SELECT count(*) FROM trapline_findings WHERE NOT (line ? '"'build_id'"')')" = 0 ] &&
 		[ "$(sql 'SELECT count(*) FROM trapline_seen WHERE seen < now() AND line_number > 0')" -gt 2 ]
 	ok "the_members_are_columns" $?
@@ -503,7 +509,7 @@ if [ -n "$postgres" ] && command -v psql >/dev/null && id postgres >/dev/null 2>
 	kill $server
 	wait $server 2>/dev/null
 else
-	for name in a_missing_table_is_one_line_with_the_remedy the_tables_are_made a_bug_is_one_row the_members_are_columns \
+	for name in a_missing_table_is_one_line_with_the_remedy the_tables_are_made a_bug_is_one_row a_visit_is_a_row the_report_reads_the_database the_members_are_columns \
 		what_is_sent_twice_is_there_once_and_what_is_refused_is_counted; do
 		skip $name "postgresql"
 	done
