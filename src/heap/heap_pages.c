@@ -181,6 +181,11 @@ static void give_bytes_back(struct heap_slot *slot)
 	heap_pages_let_go(slot);
 }
 
+static bool is_used(const struct heap_slot *slot)
+{
+	return slot && slot->number < heap_pool_used(slot->size_class);
+}
+
 static void open_regions(uintptr_t page, size_t span)
 {
 	struct heap_slot *slot = heap_pool_slot(page);
@@ -188,7 +193,8 @@ static void open_regions(uintptr_t page, size_t span)
 	remove_regions(page, span);
 	if (!slot)
 		slot = heap_pool_slot(page + PAGE_BYTES);
-	for (; slot && slot->base < page + span; slot = heap_pool_next(slot))
+	/* No row behind is touched: each fork would copy its page from then on. */
+	for (; is_used(slot) && slot->base < page + span; slot = heap_pool_next(slot))
 		if (is_in_regions(slot) && slot->base + slot->room > page)
 			give_bytes_back(slot);
 }
