@@ -6,9 +6,7 @@
  * by page where nothing else is. Left out is what others expect to grow into: the heap of brk(2),
  * and the first thread's stack. Bytes that are not a pad are int3.
  *
- * A fork copies the page tables of memory that the process has written, and each pad's page has a
- * table of its own, as it is far from all others. So after an attach the pads that make a page are
- * written into a file, which is mapped. The kernel fills a child's table when it comes there.
+ * Where pads are in a file they cost a fork the least: see pad_file.h.
  */
 #include "code/probe/probe_pads.h"
 
@@ -17,43 +15,39 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/memory_file.h"
-#include "base/own_fd.h"
-#include "base/own_status.h"
 #include "base/sys.h"
 #include "code/log/code_stream.h"
 #include "code/poke/poke_view.h"
 #include "code/poke/text.h"
+#include "code/probe/pad_file.h"
 #include "record/code_layout.h"
 
 #define PAD_BYTES 14u
-#define PAGES_BITS 15
-#define PAGES (1u << PAGES_BITS)
-#define PAGES_USED_MAX (PAGES / 2)
+#define PLACES_BITS 15
+#define PLACES (1u << PLACES_BITS)
+#define PAGES_MOST (PLACES / 2)
 #define MAP_WORDS (PAGE_BYTES / 64)
-#define MAPS_AT_ONCE 128u
+#define MAPS_AT_ONCE 16u
 #define LOWEST 0x10000u
 #define HIGHEST 0x7fffffffe000u
 #define STACK_GROWS (256ull << 20)
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
 
 /* A page of pads, and which of its bytes are taken. */
 struct pad_page {
-	uint64_t start; /* 0: the row is free */
-	int is_mapped;
-	int fd;		 /* the file behind it, -1: none, or its pads are in use */
-	uint64_t *taken; /* MAP_WORDS of them; they stay the row's */
+	uint64_t start;
+	uint8_t is_mapped;
+	uint8_t is_fresh; /* nothing jumps there yet */
+	uint64_t *taken;  /* MAP_WORDS of them; they stay the row's */
 };
 
-static struct pad_page *pages; /* open addressing */
-static size_t page_count;
-static uint64_t *maps; /* those that are not given out yet */
+/* Rows are one after the other: a fork copies each page that was written. */
+static struct pad_page *pages;
+static uint32_t page_count;
+static uint16_t *places; /* of rows, from 1 on; open addressing */
+static uint64_t *maps;	 /* those that are not given out yet */
 static size_t maps_left;
 
 static uint64_t page_of(uint64_t address)
@@ -61,13 +55,21 @@ static uint64_t page_of(uint64_t address)
 	return address & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
+static uint16_t *place_of(uint64_t start)
+{
+	size_t at = start * HASH_MIX >> (64 - PLACES_BITS);
+
+	while (places[at] && pages[places[at] - 1].start != start)
+		at = (at + 1) % PLACES;
+	return &places[at];
+}
+
+/* NULL: it never had a pad. */
 static struct pad_page *page_find(uint64_t start)
 {
-	size_t at = start * HASH_MIX >> (64 - PAGES_BITS);
+	const uint16_t place = *place_of(start);
 
-	while (pages[at].start && pages[at].start != start)
-		at = (at + 1) % PAGES;
-	return &pages[at];
+	return place ? &pages[place - 1] : NULL;
 }
 
 static int is_others(uint64_t start, uint64_t heap_grows)
@@ -81,52 +83,16 @@ static int is_others(uint64_t start, uint64_t heap_grows)
 
 static const uint8_t filled[PAGE_BYTES] = { [0 ... PAGE_BYTES - 1] = INT3 };
 
-/* Whether it has start: before v4.17 the flag is a hint only. */
-static int map_at(uint64_t start, int flags, int fd)
-{
-	uint64_t at = (uint64_t)sys_mmap((void *)(uintptr_t)start, PAGE_BYTES,
-					 PROT_READ | PROT_EXEC,
-					 MAP_PRIVATE | MAP_FIXED_NOREPLACE | flags, fd, 0);
-
-	if (!memory_failed((void *)(uintptr_t)at) && at != start)
-		memory_unmap((void *)(uintptr_t)at, PAGE_BYTES);
-	return at == start;
-}
-
-/*
- * In Trapline's own table of descriptors: in the program's, its open(2) would miss a number for a
- * moment. And a filter may kill a thread that makes a file, where it permits mmap(2).
- */
-static int open_page(void)
-{
-	if (!atomic_get(&own_fd_table) || own_status("\nSeccomp:\t") != '0')
-		return -EPERM;
-	return memory_file("trapline-pads", PAGE_BYTES);
-}
-
-static int page_of_file(uint64_t start)
-{
-	int fd = open_page();
-
-	if (fd >= 0 && sys_of_fd(SYS_pwrite64, fd, filled, PAGE_BYTES, 0, 0) == PAGE_BYTES &&
-	    map_at(start, 0, fd))
-		return fd;
-	if (fd >= 0)
-		sys_close(fd);
-	return -1;
-}
-
 /* Filled before it is executable, where that is permitted. */
-static int page_make(uint64_t start, int *fd)
+static int page_make(uint64_t start)
 {
 	uint64_t begin_ns = clock_now_ns();
 
-	*fd = page_of_file(start);
-	if (*fd < 0) {
-		if (!map_at(start, MAP_ANONYMOUS, -1))
+	if (pad_file_map(start, filled)) {
+		if (pad_page_map(start))
 			return -EBUSY;
 		if (text_write_fresh(start, filled, sizeof(filled))) {
-			memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+			pad_page_unmap(start);
 			return -EACCES;
 		}
 	}
@@ -134,15 +100,7 @@ static int page_make(uint64_t start, int *fd)
 	return 0;
 }
 
-static void page_close(struct pad_page *page)
-{
-	if (page->start && page->is_mapped && page->fd >= 0) {
-		sys_close(page->fd);
-		page->fd = -1;
-	}
-}
-
-/* From a chunk: room for all rows at once would be 16 MiB of address space. NULL: no memory. */
+/* From a chunk: room for all rows at once would be 8 MiB of address space. NULL: no memory. */
 static uint64_t *make_map(void)
 {
 	if (!maps_left) {
@@ -157,17 +115,20 @@ static uint64_t *make_map(void)
 }
 
 /* The row, or NULL: no memory. */
-static struct pad_page *row_begin(struct pad_page *page, uint64_t start, int fd)
+static struct pad_page *row_need(uint64_t start)
 {
-	if (!page->taken)
-		page->taken = make_map();
+	uint16_t *place = place_of(start);
+
+	if (*place)
+		return &pages[*place - 1];
+	if (page_count == PAGES_MOST)
+		return NULL;
+	struct pad_page *page = &pages[page_count];
+	page->taken = make_map();
 	if (!page->taken)
 		return NULL;
-	memset(page->taken, 0, MAP_WORDS * sizeof(*page->taken));
-	page_count += !page->start;
 	page->start = start;
-	page->is_mapped = 1;
-	page->fd = fd;
+	*place = (uint16_t)++page_count;
 	return page;
 }
 
@@ -175,19 +136,17 @@ static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 {
 	struct pad_page *page = page_find(start);
 
-	if (page->start && page->is_mapped)
+	if (page && page->is_mapped)
 		return page;
-	if ((!page->start && page_count == PAGES_USED_MAX) || is_others(start, heap_grows))
+	if (is_others(start, heap_grows))
 		return NULL;
-	int fd;
-	if (page_make(start, &fd))
+	page = row_need(start);
+	if (!page || page_make(start))
 		return NULL;
-	if (row_begin(page, start, fd))
-		return page;
-	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
-	if (fd >= 0)
-		sys_close(fd);
-	return NULL;
+	memset(page->taken, 0, MAP_WORDS * sizeof(*page->taken));
+	page->is_mapped = 1;
+	page->is_fresh = 1;
+	return page;
 }
 
 /* The row stays: others may have been put behind it. */
@@ -195,14 +154,13 @@ static void page_drop_empty(uint64_t start)
 {
 	struct pad_page *page = page_find(start);
 
-	if (!page->start || !page->is_mapped)
+	if (!page || !page->is_mapped)
 		return;
 	for (size_t i = 0; i < MAP_WORDS; i++)
 		if (page->taken[i])
 			return;
 	uint64_t begin_ns = clock_now_ns();
-	page_close(page);
-	memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
+	pad_page_unmap(start);
 	code_stream_fill(begin_ns, start, PAGE_BYTES, CODE_NOTHING);
 	page->is_mapped = 0;
 }
@@ -244,16 +202,12 @@ static void pad_give(uint64_t address)
 		mark(at, 0);
 }
 
-/* In one page. Threads may be on one without a file: the mapping copies it then. */
 static int write_part(uint64_t address, const uint8_t *bytes, size_t n)
 {
-	const int fd = page_find(page_of(address))->fd;
+	const int is_fresh = page_find(page_of(address))->is_fresh;
 
-	if (fd < 0)
-		return text_write_fresh(address, bytes, n);
-	return sys_of_fd(SYS_pwrite64, fd, bytes, n, address & (PAGE_BYTES - 1), 0) == (long)n ?
-		       0 :
-		       -EACCES;
+	return pad_file_write(address, bytes, n, is_fresh) ? text_write_fresh(address, bytes, n) :
+							     0;
 }
 
 static int write_parts(uint64_t address, const uint8_t *bytes, size_t n)
@@ -284,20 +238,36 @@ static int pad_write(uint64_t address, uint64_t target)
 	return err;
 }
 
-static int need_table(void)
+static void page_settle(uint64_t start, int err)
 {
-	void *memory = pages ? pages : memory_map(PAGES * sizeof(*pages));
+	struct pad_page *page = page_find(start);
 
+	if (err) {
+		page_drop_empty(start);
+	} else if (page->is_fresh) {
+		pad_file_join(start);
+		page->is_fresh = 0;
+	}
+}
+
+static int need_tables(void)
+{
+	const size_t rows_bytes = PAGES_MOST * sizeof(*pages);
+
+	if (places)
+		return 0;
+	char *memory = memory_map(rows_bytes + PLACES * sizeof(*places));
 	if (memory_failed(memory))
 		return -ENOMEM;
-	pages = memory;
+	pages = (struct pad_page *)(void *)memory;
+	places = (uint16_t *)(void *)(memory + rows_bytes);
 	return 0;
 }
 
 int pads_place(const uint64_t *addresses, size_t n, uint64_t target, uint64_t heap_grows)
 {
 	size_t claimed = 0;
-	int err = need_table();
+	int err = need_tables();
 
 	if (err)
 		return err;
@@ -308,14 +278,8 @@ int pads_place(const uint64_t *addresses, size_t n, uint64_t target, uint64_t he
 	while (err && claimed)
 		pad_give(addresses[--claimed]);
 	for (size_t i = 0; i < n; i++) {
-		const uint64_t ends[] = { page_of(addresses[i]),
-					  page_of(addresses[i] + PAD_BYTES - 1) };
-
-		for (int end = 0; end < 2; end++) {
-			if (err)
-				page_drop_empty(ends[end]);
-			page_close(page_find(ends[end]));
-		}
+		page_settle(page_of(addresses[i]), err);
+		page_settle(page_of(addresses[i] + PAD_BYTES - 1), err);
 	}
 	return err;
 }
