@@ -112,7 +112,7 @@ static void start_late_watches(struct heap_region *region)
 	counter_add(&region->counters[HEAP_UNWATCHED], 1u);
 }
 
-static bool is_command_there(void)
+AT_FORK static bool is_command_there(void)
 {
 	const struct heap_region *region = late_run.region;
 
@@ -137,7 +137,7 @@ static void look_for_command(void)
 	errno = saved;
 }
 
-static void late_forked(void)
+AT_FORK static void late_forked(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 

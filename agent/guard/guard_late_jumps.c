@@ -14,6 +14,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/heap/next_malloc.h"
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "code/poke/change.h"
 #include "code/poke/text_mem.h"
@@ -275,7 +276,7 @@ unsigned int late_jumps_end(void)
 	return left;
 }
 
-void late_jumps_forked(void)
+AT_FORK void late_jumps_forked(void)
 {
 	for (uint32_t i = 0; i < site_count; i++)
 		if (!sites[i].is_kept)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/sys.h"
 
@@ -97,7 +98,7 @@ void action_replace(struct action *a, const struct sigaction *action, struct sig
 	atomic_set(&left->is_claimed, 0u);
 }
 
-void action_forked(struct action *a)
+AT_FORK void action_forked(struct action *a)
 {
 	for (unsigned int i = 0; i < ACTION_SLOTS; i++)
 		atomic_set_if_other(&a->slots[i].is_claimed,

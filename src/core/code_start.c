@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "code/branch/branch_keys.h"
 #include "code/log/code_stream_to.h"
@@ -14,19 +15,19 @@
 #include "trap/install.h"
 
 /* The lock of branches first: a thread that switches one takes the other lock inside. */
-static void before_fork(void)
+AT_FORK static void before_fork(void)
 {
 	branch_before_fork();
 	poke_before_fork();
 }
 
-static void after_fork_in_parent(void)
+AT_FORK static void after_fork_in_parent(void)
 {
 	poke_after_fork_in_parent();
 	branch_after_fork_in_parent();
 }
 
-static void after_fork_in_child(void)
+AT_FORK static void after_fork_in_child(void)
 {
 	poke_after_fork_in_child();
 	branch_after_fork_in_child();

@@ -7,6 +7,7 @@
 
 #include <trapline/code.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "code/poke/change.h"
 #include "code/poke/traps.h"
@@ -104,7 +105,7 @@ int late_jump_open_trap(struct late_jump *jump, uint64_t original, struct code_p
 	return 0;
 }
 
-void late_jump_lead(struct late_jump *jump, bool to_ours)
+AT_FORK void late_jump_lead(struct late_jump *jump, bool to_ours)
 {
 	if (jump->is_open)
 		atomic_set(jump->word, to_ours	   ? jump->to :

@@ -373,7 +373,7 @@ int own_table_is_open(void)
 	return atomic_get(&own_fd_table) != NULL;
 }
 
-void own_table_forked(void)
+AT_FORK void own_table_forked(void)
 {
 	atomic_set_if_other(&own_fd_table, (const struct own_fd_table *)NULL);
 	atomic_set_if_other(&table.first, (struct request *)NULL);

@@ -48,7 +48,7 @@ static struct run_words *words_of(const struct run *run)
 }
 
 /* It states when it ends, since its lock shows nothing any more. */
-static int has_command_by_number(const struct run *run)
+AT_FORK static int has_command_by_number(const struct run *run)
 {
 	const struct share_head *head = run->region;
 
@@ -61,7 +61,7 @@ static int has_command_by_number(const struct run *run)
 	return (pid_t)sys0(SYS_getppid) == run->pid || sys2(SYS_kill, head->observer, 0) != -ESRCH;
 }
 
-int run_has_command(const struct run *run)
+AT_FORK int run_has_command(const struct run *run)
 {
 	if (!kept_fd_is_ours(&run->lock))
 		return run->flags & RUN_LIVES_ON && has_command_by_number(run);
@@ -161,7 +161,7 @@ void run_forget(struct run *run)
 	atomic_set(&run->is_taken, 0u);
 }
 
-void run_forget_parent(struct run *run)
+AT_FORK void run_forget_parent(struct run *run)
 {
 	atomic_set(&run->is_taken, 0u);
 }
@@ -391,7 +391,7 @@ void run_make_no_calls(void)
  * Without Trapline's handler the program has SIGTRAP for itself: the search or the budget was
  * refused.
  */
-static void keep_signals(void)
+AT_FORK static void keep_signals(void)
 {
 	if (is_preloaded && trap_is_installed())
 		signals_are_ours(1);
@@ -420,7 +420,7 @@ static void take_signals(const struct run *run, int (*end_all)(void))
 static AFTER_FORK pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct run *following;
 
-static void fork_begins(void)
+AT_FORK static void fork_begins(void)
 {
 	pthread_mutex_lock(&fork_lock);
 	for (const struct run *run = following; run; run = run->next)
@@ -428,7 +428,7 @@ static void fork_begins(void)
 			run->fork_begins();
 }
 
-static void fork_ended(void)
+AT_FORK static void fork_ended(void)
 {
 	for (const struct run *run = following; run; run = run->next)
 		if (run->fork_ended)
@@ -436,7 +436,7 @@ static void fork_ended(void)
 	pthread_mutex_unlock(&fork_lock);
 }
 
-static void forked(void)
+AT_FORK static void forked(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
 	const int were_ours = is_preloaded ? signals_are_ours(0) : 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/action.h"
+#include "base/after_fork.h"
 #include "base/sent.h"
 #include "base/shared_signal.h"
 #include "base/sys.h"
@@ -162,7 +163,7 @@ int segv_start(const struct segv_tool *with)
 	return err;
 }
 
-void segv_forked(void)
+AT_FORK void segv_forked(void)
 {
 	action_forked(&previous);
 }

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/marker.h"
 #include "base/sent.h"
@@ -296,7 +297,7 @@ void signals_give_back(void)
 	set_own_mask(one_to_program(trap, own_mask()));
 }
 
-int signals_are_ours(int are)
+AT_FORK int signals_are_ours(int are)
 {
 	int were = trap->is_ours;
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "guest/stack_call.h"
@@ -28,7 +29,7 @@ int stacks_start(void)
 	return 0;
 }
 
-void stacks_forked(void)
+AT_FORK void stacks_forked(void)
 {
 	for (uint32_t i = 0; i < STACKS; i++)
 		atomic_set_if_other(&is_taken[i], 0u);

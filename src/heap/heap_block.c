@@ -356,7 +356,7 @@ static void inspect_all(void)
 		heap_pool_each(inspect_at_end, NULL);
 }
 
-void heap_block_forked(void)
+AT_FORK void heap_block_forked(void)
 {
 	is_child = true;
 	has_own = false;

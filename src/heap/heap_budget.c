@@ -108,7 +108,7 @@ void heap_budget_start(const struct heap_region *region, void *family)
 	budget.before_ns = cpu_of_process();
 }
 
-void heap_budget_forked(void)
+AT_FORK void heap_budget_forked(void)
 {
 	budget.before_ns = 0;
 	budget.told_ns = 0;
@@ -366,7 +366,7 @@ void heap_budget_spend_aside(uint64_t begun)
 	add(&accounts->watches_ns, took < LONGEST_MOVE_NS ? took : LONGEST_MOVE_NS);
 }
 
-void heap_budget_add_fork(uint64_t took_ns)
+AT_FORK void heap_budget_add_fork(uint64_t took_ns)
 {
 	const uint64_t cost = FORK_TIMES * took_ns;
 

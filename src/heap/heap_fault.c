@@ -14,6 +14,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
@@ -243,7 +244,7 @@ int heap_fault_start(void)
 	return segv_start(&tool);
 }
 
-void heap_fault_forked(void)
+AT_FORK void heap_fault_forked(void)
 {
 	segv_forked();
 	stacks_forked();

@@ -42,7 +42,7 @@ static uint64_t share_of_mappings(void)
 	return maps_close(&maps) || !rows ? PPM : ours * PPM / rows;
 }
 
-void heap_fork_begins(void)
+AT_FORK void heap_fork_begins(void)
 {
 	at_fork.begun_ns = 0;
 	if (!heap_range.bytes || heap_is_over)
@@ -52,7 +52,7 @@ void heap_fork_begins(void)
 	at_fork.begun_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void heap_fork_ended(void)
+AT_FORK void heap_fork_ended(void)
 {
 	if (!at_fork.begun_ns)
 		return;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/table_size.h"
@@ -137,7 +138,7 @@ bool heap_pages_take(struct heap_slot *slot)
 	return false;
 }
 
-void heap_pages_forked(void)
+AT_FORK void heap_pages_forked(void)
 {
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (atomic_get(&rows[i]) == ROW_CHANGES)

@@ -126,7 +126,7 @@ int heap_start(struct heap_region *region)
 	return 0;
 }
 
-void heap_forked(void)
+AT_FORK void heap_forked(void)
 {
 	heap_self = (struct heap_thread){ .busy = heap_self.busy };
 	if (!heap_range.bytes)
@@ -180,7 +180,7 @@ int heap_start_again(struct heap_region *region)
 	return 0;
 }
 
-void heap_forked_alone(void)
+AT_FORK void heap_forked_alone(void)
 {
 	heap_self = (struct heap_thread){ .busy = heap_self.busy };
 	heap_pid = sys_getpid();

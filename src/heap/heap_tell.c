@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -37,7 +38,7 @@ int heap_tell_start(void)
 	return stacks ? 0 : -ENOMEM;
 }
 
-void heap_tell_forked(void)
+AT_FORK void heap_tell_forked(void)
 {
 	if (!has_known)
 		return;

@@ -424,7 +424,7 @@ int heap_watch_start(void)
 	return count ? 0 : err;
 }
 
-void heap_watch_forked(void)
+AT_FORK void heap_watch_forked(void)
 {
 	if (!watch_count && !parents_count)
 		return;

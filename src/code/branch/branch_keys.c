@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "code/branch/branch_code.h"
 #include "code/branch/branch_flip.h"
@@ -297,12 +298,12 @@ int branch_disable(struct trapline_branch_key *key, struct code_problem *problem
  * A fork from inside, by a signal handler, continues without it: it returns to the thread that has
  * it.
  */
-void branch_before_fork(void)
+AT_FORK void branch_before_fork(void)
 {
 	is_held_by_fork = !pthread_mutex_lock(&lock);
 }
 
-void branch_after_fork_in_parent(void)
+AT_FORK void branch_after_fork_in_parent(void)
 {
 	if (!is_held_by_fork)
 		return;
@@ -311,7 +312,7 @@ void branch_after_fork_in_parent(void)
 }
 
 /* Made again: the mutex knows its owner by a number that the child does not have. */
-void branch_after_fork_in_child(void)
+AT_FORK void branch_after_fork_in_child(void)
 {
 	if (!is_held_by_fork)
 		return;

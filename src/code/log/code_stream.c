@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
+#include "base/after_fork.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "code/log/code_emit.h"
@@ -262,9 +263,9 @@ void code_stream_by_environment(void)
 	sys_close(fd);
 }
 
-void code_stream_after_fork_in_child(pid_t parent, uint64_t fork_ns)
+AT_FORK void code_stream_after_fork_in_child(pid_t parent, uint64_t fork_ns)
 {
-	if (code_emit_is_on())
+	if (atomic_get(&code_sink.fd))
 		emit_start(parent, fork_ns);
 }
 

@@ -90,7 +90,7 @@ void poke_restore_signals(uint64_t before)
 	sys4(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, SIGSET_BYTES);
 }
 
-int poke_lock_take(struct code_problem *problem)
+AT_FORK int poke_lock_take(struct code_problem *problem)
 {
 	pid_t tid = sys_gettid();
 	uint64_t before;
@@ -119,7 +119,7 @@ int poke_lock_take(struct code_problem *problem)
 	return 0;
 }
 
-void poke_lock_give(void)
+AT_FORK void poke_lock_give(void)
 {
 	uint64_t mask = saved_mask;
 	int cancel = saved_cancel;
@@ -531,7 +531,7 @@ static AFTER_FORK uint64_t fork_ns;
 /* By the forking thread; else it forks from inside a callback. */
 static AFTER_FORK int fork_holds_lock;
 
-void poke_before_fork(void)
+AT_FORK void poke_before_fork(void)
 {
 	struct code_problem problem;
 
@@ -546,7 +546,7 @@ void poke_before_fork(void)
 	region_before_fork();
 }
 
-void poke_after_fork_in_parent(void)
+AT_FORK void poke_after_fork_in_parent(void)
 {
 	if (!fork_was_seen)
 		return;
@@ -563,7 +563,7 @@ void poke_after_fork_in_parent(void)
  * Forked from inside a callback while another thread changed code: the traps of that change are in
  * the child, where the handler takes each thread past them for ever. It stays -EPERM to poke there.
  */
-void poke_after_fork_in_child(void)
+AT_FORK void poke_after_fork_in_child(void)
 {
 	if (!fork_was_seen)
 		return;

@@ -26,7 +26,7 @@
 static AFTER_FORK int is_looked_at;
 static int is_none_locked;
 
-void locked_forget(void)
+AT_FORK void locked_forget(void)
 {
 	is_looked_at = 0;
 }

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "base/after_fork.h"
 #include "base/maps.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -90,7 +91,7 @@ static int search(uint64_t address, struct mapping *out)
 	return 0;
 }
 
-void mapping_forget(void)
+AT_FORK void mapping_forget(void)
 {
 	kept_fd_close(&kept);
 }

@@ -2,6 +2,7 @@
 /* quiesce.c - waiting until no handler inspects what was withdrawn: see quiesce.h. */
 #include <errno.h>
 
+#include "base/after_fork.h"
 #include "base/sys.h"
 #include "code/poke/quiesce.h"
 #include "code/poke/trap_code.h"
@@ -15,7 +16,7 @@ struct quiesce_stripe quiesce_stripes[QUIESCE_STRIPES];
 uint32_t quiesce_side;
 
 /* Left is summed first: a thread that enters in the meantime can make it look busy, never idle. */
-static int is_empty(uint32_t side)
+AT_FORK static int is_empty(uint32_t side)
 {
 	uint64_t left = 0;
 	uint64_t entered = 0;
@@ -61,7 +62,7 @@ int quiesce_wait(void)
 }
 
 /* In a forked child: the threads that were inside do not exist. */
-void quiesce_reset(void)
+AT_FORK void quiesce_reset(void)
 {
 	if (is_empty(0) && is_empty(1))
 		return;

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/after_fork.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/memory_file.h"
@@ -330,7 +331,7 @@ int region_copy_end(void)
 }
 
 /* Lock held: nothing changes until both handlers have run. */
-void region_before_fork(void)
+AT_FORK void region_before_fork(void)
 {
 	for (size_t i = 0; i < REGION_MAX; i++) {
 		if (!regions[i].start || regions[i].is_lost)
@@ -344,7 +345,7 @@ void region_before_fork(void)
 	atomic_set(&region_is_forking, 1);
 }
 
-static void drop_snapshots(void)
+AT_FORK static void drop_snapshots(void)
 {
 	for (size_t i = 0; i < REGION_MAX; i++) {
 		if (regions[i].snapshot)
@@ -354,7 +355,7 @@ static void drop_snapshots(void)
 	atomic_set(&region_is_forking, 0);
 }
 
-void region_after_fork_in_parent(void)
+AT_FORK void region_after_fork_in_parent(void)
 {
 	drop_snapshots();
 }
@@ -369,7 +370,7 @@ static int make_own(struct region *region)
 	return err ? err : put_copy(&own);
 }
 
-void region_after_fork_in_child(void)
+AT_FORK void region_after_fork_in_child(void)
 {
 	for (size_t i = 0; i < REGION_MAX; i++)
 		if (regions[i].start && !regions[i].is_lost)

@@ -177,7 +177,7 @@ static void end_look(uint64_t mask)
  * It does not wait for ever: the thread that searches may be waiting for the forking thread itself,
  * which forks from inside a callback of dl_iterate_phdr().
  */
-void restartable_before_fork(void)
+AT_FORK void restartable_before_fork(void)
 {
 	atomic_add(&forks, 1u);
 	own_forks++;
@@ -185,13 +185,13 @@ void restartable_before_fork(void)
 		nap();
 }
 
-void restartable_after_fork_in_parent(void)
+AT_FORK void restartable_after_fork_in_parent(void)
 {
 	own_forks--;
 	atomic_add(&forks, -1u);
 }
 
-void restartable_after_fork_in_child(void)
+AT_FORK void restartable_after_fork_in_child(void)
 {
 	if (atomic_get(&looks))
 		atomic_set(&is_loader_stuck, 1u);

@@ -2,6 +2,7 @@
 /* text_mem.c - see text_mem.h. */
 #include "code/poke/text_mem.h"
 
+#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "code/kept_fd.h"
 #include "code/poke/change.h"
@@ -62,7 +63,7 @@ void text_mem_drop(void)
 	poke_lock_give();
 }
 
-void text_mem_after_fork_in_child(void)
+AT_FORK void text_mem_after_fork_in_child(void)
 {
 	kept_fd_close(&kept);
 	if (mem.fd >= 0 || mem.pidfd >= 0)

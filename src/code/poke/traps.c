@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/after_fork.h"
 #include "base/hash.h"
 #include "base/lines.h"
 #include "base/memory.h"
@@ -588,7 +589,7 @@ int traps_remove(struct trapline_traps *set, struct code_problem *problem)
 }
 
 /* The threads whose callbacks were running are not here. */
-void traps_after_fork_in_child(void)
+AT_FORK void traps_after_fork_in_child(void)
 {
 	for (size_t i = 0; i < sets_end; i++)
 		if (sets[i])
