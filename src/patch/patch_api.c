@@ -16,6 +16,7 @@
 #include "core/target.h"
 #include "patch/patch_change.h"
 #include "patch/patch_check.h"
+#include "patch/patch_code.h"
 #include "patch/patch_site.h"
 #include "trap/stack.h"
 
@@ -247,7 +248,13 @@ static int check_patch_opts(const struct trapline *t,
 		wrong = "more than 4096 functions";
 	else if (o->flags || o->consistency > TRAPLINE_PATCH_IMMEDIATE)
 		wrong = "unknown flag or consistency";
-	return wrong ? failed(-EINVAL, FAILED_ARGUMENT, wrong) : 0;
+	if (wrong)
+		return failed(-EINVAL, FAILED_ARGUMENT, wrong);
+	if (!PATCH_SEES_STACKS && o->consistency != TRAPLINE_PATCH_IMMEDIATE)
+		return failed(-EOPNOTSUPP, FAILED_CODE,
+			      "on arm64 a thread that sleeps keeps a return address where nothing "
+			      "shows it; use TRAPLINE_PATCH_IMMEDIATE");
+	return 0;
 }
 
 TRAPLINE_API int trapline_patch(struct trapline *t, const struct trapline_patch_function *functions,

@@ -5,14 +5,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <string.h>
 
 #include "base/maps.h"
 #include "base/sys.h"
 #include "code/insn/insn.h"
 #include "code/unwind/unwind_table.h"
+#include "patch/patch_code.h"
 
-#define LANDING_BYTES 4u
 #define CODE_BYTES_MAX (1u << 20)
 
 /* A structure of libgcc, as its unwinder uses it. */
@@ -82,9 +81,7 @@ static int check_code(const struct patch_plan *plan, const uint8_t *code, size_t
 	size_t at = plan->site - plan->old_address;
 
 	*why = "it is a stub of the linkage table (PLT), not the function; give the function itself";
-	/* jmp *x(%rip), also with a bnd prefix. */
-	if (at + 2 <= n && (!memcmp(code + at, "\xff\x25", 2) ||
-			    (at + 3 <= n && !memcmp(code + at, "\xf2\xff\x25", 3))))
+	if (patch_is_linkage(code + at, n - at))
 		return -EOPNOTSUPP;
 	*why = "the function jumps to its own entry, where the new function would begin again";
 	return is_jumped_into(plan, code, n) ? -EOPNOTSUPP : 0;
@@ -92,7 +89,6 @@ static int check_code(const struct patch_plan *plan, const uint8_t *code, size_t
 
 static int check_old(struct patch_plan *plan, const char **why)
 {
-	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa }; /* endbr64 */
 	static uint8_t code[CODE_BYTES_MAX];
 	uint64_t bytes = plan->old_end - plan->old_address;
 	size_t n = bytes < sizeof(code) ? bytes : sizeof(code);
@@ -106,9 +102,7 @@ static int check_old(struct patch_plan *plan, const char **why)
 	*why = "it chooses a function (IFUNC), and has done so; give the function that it chose";
 	if (is_chooser(plan->old_address))
 		return -EOPNOTSUPP;
-	plan->site = plan->old_address;
-	if (n >= sizeof(landing) && !memcmp(code, landing, sizeof(landing)))
-		plan->site += LANDING_BYTES;
+	plan->site = plan->old_address + patch_landing_bytes(code, n);
 	*why = "the function has no instruction that can be replaced";
 	if (plan->site >= plan->old_end)
 		return -EOPNOTSUPP;

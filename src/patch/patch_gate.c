@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "patch/patch_gate.h"
+#include "trap/arch.h"
 
 /* A waiting thread goes back for all when the thread that patches is so late. */
 #define GRACE_NS 100000000u
@@ -111,8 +112,7 @@ TRAP_PATH static int is_outside(const struct trapline_patch *patch, uint32_t pha
 {
 	if (outside_in == phase || (mark && atomic_get(&mark->outside_in) == phase))
 		return 1;
-	int inside = patch_look_at_self(patch, phase, (uint64_t)context->uc_mcontext.gregs[REG_RIP],
-					frame_sp(context));
+	int inside = patch_look_at_self(patch, phase, arch_pc(context), frame_sp(context));
 
 	if (mark && inside >= 0)
 		atomic_set(&mark->inside, (uint32_t)inside + 1);

@@ -61,7 +61,7 @@ static void on_patch_trap(const struct trapline_trap_hit *hit)
 	uint64_t to = atomic_get(site->word);
 
 	if (to)
-		context->uc_mcontext.gregs[REG_RIP] = (greg_t)to;
+		trap_set_pc(context, to);
 }
 
 /* Its word is 0 while it leads to the old function: the handler of traps knows the way. */

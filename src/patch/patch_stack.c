@@ -15,13 +15,12 @@
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "code/poke/slot_origin.h"
+#include "patch/patch_code.h"
 #include "patch/patch_gate.h"
 
 #define WORDS_AT_ONCE 256u
 #define STACKS_MAX 8
-/* In a signal frame, from the return address on: the context of what was interrupted. */
-#define CONTEXT_RSP (8 + 160)
-#define CONTEXT_REGS 2 /* rsp, rip */
+#define CONTEXT_REGS 2 /* sp, pc */
 
 extern char __start_trap_path[] __attribute__((visibility("hidden")));
 extern char __stop_trap_path[] __attribute__((visibility("hidden")));
@@ -118,7 +117,7 @@ TRAP_PATH static int find_interrupted(struct patch_scan *scan, uint64_t word_at)
 {
 	uint64_t regs[CONTEXT_REGS];
 
-	if (sys_read_memory(scan->patch->pid, word_at + CONTEXT_RSP, regs, sizeof(regs)) !=
+	if (sys_read_memory(scan->patch->pid, word_at + PATCH_CONTEXT_SP, regs, sizeof(regs)) !=
 	    sizeof(regs))
 		return PATCH_OUTSIDE;
 	if (regs[0] < scan->at || regs[0] >= scan->end)

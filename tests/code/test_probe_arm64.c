@@ -446,7 +446,7 @@ static void probes_come_and_go_under_threads(void **state)
 	stop = false;
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, pass_until_stopped, &passes[i]);
-	for (unsigned int i = 0; i < scaled(5000); i++) {
+	for (unsigned int i = 0; i < scaled(2000); i++) {
 		uint64_t before = callbacks;
 		struct trapline_event *event = probe_at(ADDR(five), NULL, count);
 
