@@ -35,6 +35,7 @@ static struct {
 	uint64_t limit;
 	uint32_t texts;
 	uint32_t texts_bytes;
+	uint32_t vectors;
 	uint32_t stack_bytes;
 	uint32_t count;
 } probes;
@@ -57,6 +58,7 @@ TRAP_PATH static enum trapline_action on_hit(const struct trapline_hit *hit)
 		.event = (uintptr_t)hit->arg,
 		.texts = probes.texts,
 		.texts_bytes = probes.texts_bytes,
+		.vectors = probes.vectors,
 		.stack_bytes = probes.stack_bytes,
 	};
 
@@ -90,10 +92,11 @@ static int take_settings(struct probe_region *region)
 	uint32_t bytes = region->slot_bytes;
 	size_t used = sizeof(uint64_t) + sizeof(struct record) +
 		      (size_t)__builtin_popcount(region->texts) * RECORD_TEXT_BYTES +
-		      region->stack_bytes;
+		      (size_t)region->vectors * RECORD_VECTOR_BYTES + region->stack_bytes;
 
 	if (!region->count || region->count > PROBE_SITES_MAX || !is_power_of_two(bytes) ||
 	    bytes < PROBE_SLOT_MIN || bytes > PROBE_SLOT_MAX || used > bytes ||
+	    region->vectors > RECORD_VECTORS ||
 	    (region->condition_bytes && region->condition_bytes != sizeof(struct condition)))
 		return -EPROTO;
 	probes.slots = (struct hit_slots){ .ring = &region->ring,
@@ -103,6 +106,7 @@ static int take_settings(struct probe_region *region)
 	probes.limit = region->limit;
 	probes.texts = region->texts;
 	probes.texts_bytes = (uint32_t)__builtin_popcount(region->texts) * RECORD_TEXT_BYTES;
+	probes.vectors = region->vectors;
 	probes.stack_bytes = region->stack_bytes;
 	probes.count = region->count;
 	return 0;

@@ -223,6 +223,22 @@ TRAPLINE_API int trapline_hit_register(const struct trapline_hit *hit, unsigned 
 	return 0;
 }
 
+TRAPLINE_API int trapline_hit_vector(const struct trapline_hit *hit, unsigned int number,
+				     uint64_t out[2])
+{
+	if (hit->context)
+		return arch_vector(hit->context, number, out);
+	const unsigned int most = RECORD_VECTORS; /* 0 on arm64 */
+
+	if (number >= most)
+		return -EINVAL;
+	if (number >= hit->vector_count)
+		return -ENODATA;
+	memcpy(out, (const char *)hit->vectors + (size_t)number * RECORD_VECTOR_BYTES,
+	       RECORD_VECTOR_BYTES);
+	return 0;
+}
+
 TRAPLINE_API int trapline_hit_text(const struct trapline_hit *hit, unsigned int number,
 				   const char **out)
 {

@@ -49,6 +49,17 @@ uint32_t break_texts(const struct signature *signature, bool of_result)
 	return (uint32_t)bits;
 }
 
+uint32_t break_vectors(const struct signature *signature)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < signature->count; i++) {
+		uint32_t n = signature_vectors(&signature->parameter[i]);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 uint32_t break_value_texts(const struct signature_value *value)
 {
 	return (uint32_t)text_bit(value);
@@ -57,12 +68,29 @@ uint32_t break_value_texts(const struct signature_value *value)
 static const char *in_vector(unsigned int number)
 {
 	static const char *const names[] = {
-		"<in xmm0: not recorded>", "<in xmm1: not recorded>", "<in xmm2: not recorded>",
-		"<in xmm3: not recorded>", "<in xmm4: not recorded>", "<in xmm5: not recorded>",
-		"<in xmm6: not recorded>", "<in xmm7: not recorded>",
+		"<in xmm0>",  "<in xmm1>",  "<in xmm2>",  "<in xmm3>",	"<in xmm4>",  "<in xmm5>",
+		"<in xmm6>",  "<in xmm7>",  "<in xmm8>",  "<in xmm9>",	"<in xmm10>", "<in xmm11>",
+		"<in xmm12>", "<in xmm13>", "<in xmm14>", "<in xmm15>",
 	};
 
-	return number < sizeof(names) / sizeof(names[0]) ? names[number] : "<in st0: not recorded>";
+	return number < sizeof(names) / sizeof(names[0]) ? names[number] : "<in st0>";
+}
+
+/* The bytes of a value that is in vector registers alone. */
+static bool read_vectors(const struct trapline_hit *hit, const struct signature_value *value,
+			 uint64_t bytes[2])
+{
+	uint64_t words[2];
+	unsigned int number;
+	uint64_t at;
+
+	for (unsigned int i = 0; i < 2 && i * 8u < value->type->size; i++) {
+		if (!signature_vector_of(value, i * 8u, &number, &at) ||
+		    trapline_hit_vector(hit, number, words))
+			return false;
+		bytes[i] = words[at / 8];
+	}
+	return true;
 }
 
 /* Where a value in memory is. */
@@ -105,7 +133,7 @@ static bool read_bytes(struct break_values *v, const struct signature_value *val
 			return true;
 		return *why = "<unreadable>", false;
 	case SIGNATURE_VECTOR:
-		return *why = in_vector(value->vector), false;
+		return *why = in_vector(value->vector), read_vectors(v->hit, value, bytes);
 	case SIGNATURE_UNKNOWN:
 		return *why = "<not known>", false;
 	default:
@@ -157,6 +185,17 @@ static void object_memory(struct object *o, uint64_t offset, uint64_t address, u
 		memset(o->state + offset, OBJECT_KNOWN, size);
 }
 
+static void object_vector(struct break_values *v, struct object *o, const struct signature_piece *p)
+{
+	uint64_t words[2];
+
+	memset(o->state + p->offset, OBJECT_VECTOR + p->reg, p->size);
+	if (p->size > sizeof(words) || trapline_hit_vector(v->hit, p->reg, words))
+		return;
+	memset(o->state + p->offset, OBJECT_KNOWN, p->size);
+	memcpy(o->bytes + p->offset, words, p->size);
+}
+
 static void object_piece(struct break_values *v, struct object *o, const struct signature_piece *p)
 {
 	uint64_t word = p->value;
@@ -169,10 +208,12 @@ static void object_piece(struct break_values *v, struct object *o, const struct 
 		object_memory(o, p->offset, v->hit->sp + p->value, p->size);
 		return;
 	}
-	if (p->kind == SIGNATURE_PIECE_VECTOR)
-		state = (uint8_t)(OBJECT_VECTOR + p->reg);
-	else if (p->kind == SIGNATURE_PIECE_GONE || (p->kind == SIGNATURE_PIECE_REGISTER &&
-						     trapline_hit_register(v->hit, p->reg, &word)))
+	if (p->kind == SIGNATURE_PIECE_VECTOR) {
+		object_vector(v, o, p);
+		return;
+	}
+	if (p->kind == SIGNATURE_PIECE_GONE ||
+	    (p->kind == SIGNATURE_PIECE_REGISTER && trapline_hit_register(v->hit, p->reg, &word)))
 		state = OBJECT_GONE;
 	else if (p->kind == SIGNATURE_PIECE_REGISTER && o->captures < OBJECT_CAPTURES_MAX &&
 		 !trapline_hit_text(v->hit, p->reg, &text))
@@ -224,6 +265,7 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 		object_memory(&o, 0, address, value->type->size);
 		break;
 	case SIGNATURE_REGISTERS:
+	case SIGNATURE_VECTOR:
 		if (!object_registers(v, &o, value))
 			return false;
 		break;
@@ -252,6 +294,7 @@ static bool is_object(const struct signature_value *value)
 	struct container container;
 
 	if (object_shows_target(t) || (t->kind == TYPE_STRUCT && t->size > 16) ||
+	    (t->kind == TYPE_ARRAY && value->where == SIGNATURE_VECTOR) ||
 	    (type_has_members(t) && value->where == SIGNATURE_MEMORY))
 		return true;
 	return t->kind == TYPE_STRUCT &&

@@ -32,5 +32,7 @@ void break_value_text(struct break_values *v, const struct signature *signature,
 /* The registers that point to text, one bit for each. */
 uint32_t break_value_texts(const struct signature_value *value);
 uint32_t break_texts(const struct signature *signature, bool of_result);
+/* So many vector registers have arguments, from the first one on. */
+uint32_t break_vectors(const struct signature *signature);
 
 #endif

@@ -7,8 +7,10 @@
 #include "cli/observe/session.h"
 #include "report/code/code_folded.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 int break_check(const struct observe_settings *set)
 {
@@ -142,4 +144,22 @@ void break_print_list(struct symbols *s, const struct code_sites *sites, struct 
 	break_describe(sites, NULL, what, sizeof(what));
 	if (o->text.f)
 		fprintf(o->text.f, "%s\n", what);
+}
+
+const char *break_needs_64bit(const struct observe_settings *set)
+{
+	if (set->args || set->ret)
+		return set->args ? "--args" : "--ret";
+	if (set->stack)
+		return set->record ? "call stacks (add --no-stack)" : "--stack";
+	return set->condition && strstr(set->condition, "arg") ? "arguments in --if" : NULL;
+}
+
+bool break_names_argument(const char *condition)
+{
+	for (const char *p = condition; p && (p = strstr(p, "arg")); p += 3)
+		if (p[3] >= '0' && p[3] <= '5' && !isalnum((unsigned char)p[4]) &&
+		    (p == condition || (!isalnum((unsigned char)p[-1]) && p[-1] != '_')))
+			return true;
+	return false;
 }

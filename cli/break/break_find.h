@@ -16,6 +16,10 @@ bool break_has(const struct observe_settings *set, struct symbols *s);
 int break_check(const struct observe_settings *set);
 /* `3 functions and 2 inlined copies` */
 void break_describe(const struct code_sites *sites, const bool *left_out, char *buf, size_t n);
+/* The first option that reads registers or the stack; NULL: no such option. */
+const char *break_needs_64bit(const struct observe_settings *set);
+/* The words arg0 to arg5, which are registers of C's convention. */
+bool break_names_argument(const char *condition);
 /* --list */
 void break_print_list(struct symbols *s, const struct code_sites *sites, struct output *o);
 

@@ -95,6 +95,14 @@ void break_print_needs(const struct break_print *p, size_t index, struct hit_cop
 	needs_of(&p->key, index, c, texts, wants_stack);
 }
 
+uint32_t break_print_vectors(const struct break_print *p, size_t index)
+{
+	uint32_t line = p->line.bound ? hit_bound_vectors(p->line.bound[index]) : 0;
+	uint32_t key = p->key.bound ? hit_bound_vectors(p->key.bound[index]) : 0;
+
+	return line > key ? line : key;
+}
+
 static char *text_of(const struct break_text *t, struct symbols *s, const struct trapline_hit *hit,
 		     struct break_call *call)
 {

@@ -29,6 +29,8 @@ int break_print_bind(struct break_print *p, const struct observe_settings *set, 
 /* What a hit needs of memory and of the stack. */
 void break_print_needs(const struct break_print *p, size_t index, struct hit_copies *c,
 		       uint32_t *texts, bool *wants_stack);
+/* So many vector registers are wanted at a site. */
+uint32_t break_print_vectors(const struct break_print *p, size_t index);
 /* Sets the texts of a call. */
 void break_print_call(const struct break_print *p, struct symbols *s,
 		      const struct trapline_hit *hit, struct break_call *call);

@@ -176,10 +176,17 @@ unfit(struct break_probe *probe, const struct observe *o, const char *format, ..
 		       cli_wrong(o->set.name, "%s; use --mechanism uprobe", probe->why_not);
 }
 
-static int slot_bytes_for(uint32_t texts, bool has_stack)
+/* A record takes them without its stack. */
+static size_t record_bytes(const struct break_probe *probe)
 {
-	size_t used = sizeof(uint64_t) + sizeof(struct record) +
-		      (size_t)__builtin_popcount(texts) * RECORD_TEXT_BYTES;
+	return sizeof(uint64_t) + sizeof(struct record) +
+	       (size_t)__builtin_popcount(probe->texts) * RECORD_TEXT_BYTES +
+	       (size_t)probe->vectors * RECORD_VECTOR_BYTES;
+}
+
+static int slot_bytes_for(const struct break_probe *probe, bool has_stack)
+{
+	size_t used = record_bytes(probe);
 	uint32_t bytes = PROBE_SLOT_MIN;
 
 	while (bytes < used)
@@ -219,13 +226,12 @@ static int fill(struct break_probe *probe, const struct observe *o, const struct
 		return unfit(probe, o, "they copy no memory that arguments lead to");
 	probe->sites = sites;
 	probe->texts = opts->texts;
-	region->slot_bytes = (uint32_t)slot_bytes_for(opts->texts, has_stack);
-	probe->stack_bytes =
-		has_stack ? region->slot_bytes - (uint32_t)sizeof(uint64_t) -
-				    (uint32_t)sizeof(struct record) -
-				    (uint32_t)__builtin_popcount(opts->texts) * RECORD_TEXT_BYTES :
-			    0;
+	if (probe->vectors > RECORD_VECTORS)
+		probe->vectors = RECORD_VECTORS;
+	region->slot_bytes = (uint32_t)slot_bytes_for(probe, has_stack);
+	probe->stack_bytes = has_stack ? region->slot_bytes - (uint32_t)record_bytes(probe) : 0;
 	region->texts = opts->texts;
+	region->vectors = probe->vectors;
 	region->stack_bytes = probe->stack_bytes;
 	region->limit = opts->limit;
 	region->is_whole = probe->is_chosen;
@@ -346,6 +352,7 @@ static void probe_hit_fill(const struct break_probe *probe, struct observe *o,
 	size_t count = (size_t)__builtin_popcount(probe->texts);
 	uint64_t stack_len = record->stack_len < probe->stack_bytes ? record->stack_len :
 								      probe->stack_bytes;
+	const char *vectors = texts + count * RECORD_TEXT_BYTES;
 
 	for (size_t i = 0; i < count; i++)
 		texts[(i + 1) * RECORD_TEXT_BYTES - 1] = '\0';
@@ -363,7 +370,9 @@ static void probe_hit_fill(const struct break_probe *probe, struct observe *o,
 		.texts = record->texts,
 		.text = record->texts ? texts : NULL,
 		.regs = record->regs,
-		.stack_bytes = stack_len ? texts + count * RECORD_TEXT_BYTES : NULL,
+		.vector_count = probe->vectors,
+		.vectors = vectors,
+		.stack_bytes = stack_len ? vectors + probe->vectors * RECORD_VECTOR_BYTES : NULL,
 		.stack_bytes_len = (uint32_t)stack_len,
 		.syscall = -1,
 	};

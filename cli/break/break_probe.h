@@ -6,6 +6,7 @@
 #include "cli/launch/agent_start.h"
 #include "cli/observe/observe.h"
 #include "record/hit_ring.h"
+#include "record/layout.h"
 #include "record/probe_region.h"
 #include "report/code/code_sites.h"
 
@@ -16,7 +17,8 @@ struct break_probe {
 	struct hit_reader reader;
 	uint8_t *slot; /* the copy of a record that is being inspected */
 	const struct code_sites *sites;
-	uint32_t texts; /* as asked for: the process is not asked again */
+	uint32_t texts;	  /* as asked for: the process is not asked again */
+	uint32_t vectors; /* asked for before break_probe_arm() */
 	uint32_t stack_bytes;
 	uint64_t delivered;
 	uint64_t damaged; /* records that no agent writes */
@@ -39,6 +41,12 @@ bool break_probe_is_wanted(const struct observe_settings *set, struct break_prob
 int break_probe_begin(const struct observe_settings *set, struct break_probe *probe);
 /* Starts the command with the agent, which waits before the first code of the program. */
 int break_probe_hold(struct break_probe *probe, struct session *r);
+
+/* Its hits have vector registers, which conditions can compare. */
+static inline bool break_probe_has_vectors(const struct break_probe *probe)
+{
+	return probe->region && RECORD_VECTORS > 0;
+}
 
 /* break_probe_arm() returns it: probe->why_not is the reason, and the process waits. */
 #define BREAK_PROBE_UNFIT (-1)

@@ -22,7 +22,6 @@
 #include "cli/observe/hit_frames.h"
 #include "cli/observe/hit_memory.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,26 +81,6 @@ static uint32_t texts_of_all(struct breaking *b)
 	return texts;
 }
 
-/* The first option that reads registers or the stack; NULL: there is none. */
-static const char *break_needs_64bit(const struct observe_settings *set)
-{
-	if (set->args || set->ret)
-		return set->args ? "--args" : "--ret";
-	if (set->stack)
-		return set->record ? "call stacks (add --no-stack)" : "--stack";
-	return set->condition && strstr(set->condition, "arg") ? "arguments in --if" : NULL;
-}
-
-/* The words arg0 to arg5, which are registers of C's convention. */
-static bool names_argument(const char *condition)
-{
-	for (const char *p = condition; p && (p = strstr(p, "arg")); p += 3)
-		if (p[3] >= '0' && p[3] <= '5' && !isalnum((unsigned char)p[4]) &&
-		    (p == condition || (!isalnum((unsigned char)p[-1]) && p[-1] != '_')))
-			return true;
-	return false;
-}
-
 /*
  * A parameter's name may mean another thing in each function, and there is one condition for all.
  */
@@ -109,13 +88,14 @@ static int make_condition(struct breaking *b)
 {
 	struct condition_names names = { .symbols = b->run.symbols,
 					 .has_result = b->run.set.ret,
+					 .has_vectors = break_probe_has_vectors(&b->probe),
 					 .threads = b->run.set.only_threads };
 	struct condition_parts parts = { 0 };
 
 	if (!b->run.set.condition && !names.threads)
 		return 0;
 	for (size_t i = 0; i < b->sites.count; i++)
-		if (names_argument(b->run.set.condition) &&
+		if (break_names_argument(b->run.set.condition) &&
 		    symbols_is_go(b->run.symbols, b->sites.site[i].address))
 			return cli_wrong(
 				b->run.set.name,
@@ -217,6 +197,37 @@ static int break_begin(struct observe *o)
 	return status ? status : break_output_begin(o, &b->output, &b->sites);
 }
 
+/* How many vector registers have values that are to be shown. */
+static uint32_t vectors_of_all(struct breaking *b)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < b->sites.count; i++) {
+		const struct signature *signature = signature_at(b, i);
+		uint32_t n = break_print_vectors(&b->print, i);
+		most = n > most ? n : most;
+		n = signature && b->run.set.args ? break_vectors(signature) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+static void note_vectors(struct breaking *b)
+{
+	bool is_wanted = b->probe.vectors > 0;
+
+	for (size_t i = 0; b->run.set.ret && i < b->sites.count && !is_wanted; i++) {
+		const struct signature *signature = signature_at(b, i);
+		is_wanted = signature && signature->result.where == SIGNATURE_VECTOR;
+	}
+	if (is_wanted)
+		cli_note(b->run.set.name,
+			 "a value <in xmm0> is in a floating-point register, which a uprobe does "
+			 "not read; %s",
+			 b->run.set.ret ? "for arguments, use --mechanism probe without --ret" :
+					  "use --mechanism probe");
+}
+
 /* A process that was started waits until its breakpoints are there, whichever kind they are. */
 static int arm_probes_or_others(struct breaking *b, const struct trapline_event_opts *opts)
 {
@@ -226,6 +237,12 @@ static int arm_probes_or_others(struct breaking *b, const struct trapline_event_
 		status = break_probe_arm(&b->probe, &b->run, &b->sites, opts, &b->armed.sites);
 	if (status != BREAK_PROBE_UNFIT)
 		return status;
+	if (condition_reads_vectors(b->run.condition))
+		return cli_wrong(b->run.set.name,
+				 "--if compares what is in a floating-point register, which only a "
+				 "probe reads, and a probe is not possible: %s",
+				 b->probe.why_not);
+	note_vectors(b);
 	status = break_arm(&b->run, &b->sites, opts, &b->armed);
 	if (status || !b->probe.region)
 		return status;
@@ -326,6 +343,7 @@ static int break_arm_sites(struct observe *o, struct trapline_event_opts *opts)
 	copies_of_all(b, &copies, opts);
 	opts->memory = copies.row;
 	opts->memory_count = copies.count;
+	b->probe.vectors = vectors_of_all(b);
 	output_progress(&o->to, "placing %zu breakpoints", b->sites.count);
 	int status = b->go.count ? break_go_arm(&b->go, o, opts) : 0;
 	if (!status)

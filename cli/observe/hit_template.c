@@ -60,6 +60,7 @@ struct hit_bound {
 	bool wants_stack;
 	struct bound_part part[PARTS_MAX];
 	uint32_t texts;
+	uint32_t vectors;
 };
 
 static int part_add(struct hit_template *t, enum part_kind kind, const char *text, size_t length)
@@ -241,8 +242,11 @@ static int lookup_local(void *arg, const char *scope, const char *name, struct e
 static bool is_reachable(const struct expression_place *p)
 {
 	const struct signature_value *v = p->parameter;
+	unsigned int number;
 	uint64_t begins;
 
+	if (v && !p->path.links && signature_vector_of(v, p->path.base, &number, &begins))
+		return true;
 	return !v || v->where == SIGNATURE_STACK || v->where == SIGNATURE_MEMORY ||
 	       v->where == SIGNATURE_FRAME || signature_register_of(v, p->path.base, &begins) >= 0;
 }
@@ -291,6 +295,13 @@ static bool is_on_stack(const struct signature_value *v)
 	return v && (v->where == SIGNATURE_STACK || v->where == SIGNATURE_FRAME);
 }
 
+static void bound_vectors(struct hit_bound *bound, const struct signature_value *v)
+{
+	uint32_t n = v ? signature_vectors(v) : 0;
+
+	bound->vectors = n > bound->vectors ? n : bound->vectors;
+}
+
 static int bind_part(const struct part *part, struct binding *b, struct bound_part *out, char *why,
 		     size_t n)
 {
@@ -306,10 +317,12 @@ static int bind_part(const struct part *part, struct binding *b, struct bound_pa
 	if (!v || is_reference || v->where == SIGNATURE_FRAME) {
 		err = bind_path(part, b, out, why, n);
 		b->bound->wants_stack = b->bound->wants_stack || is_on_stack(out->place.parameter);
+		bound_vectors(b->bound, out->place.parameter);
 		return err;
 	}
 	out->parameter = v;
 	b->bound->texts |= break_value_texts(v);
+	bound_vectors(b->bound, v);
 	b->bound->wants_stack = b->bound->wants_stack || is_on_stack(v);
 	return 0;
 }
@@ -373,6 +386,11 @@ void hit_bound_copies(const struct hit_bound *bound, struct hit_copies *c)
 uint32_t hit_bound_texts(const struct hit_bound *bound)
 {
 	return bound->texts;
+}
+
+uint32_t hit_bound_vectors(const struct hit_bound *bound)
+{
+	return bound->vectors;
 }
 
 static uint64_t bits_in(const struct expression_place *p, uint64_t word)
@@ -442,6 +460,26 @@ void hit_place_text(struct symbols *s, const struct expression_place *p, uint64_
 	place_text(s, NULL, p, address, buf, n, &is_later);
 }
 
+static bool member_in_vector(const struct expression_place *p, struct symbols *s,
+			     const struct trapline_hit *hit, char *buf, size_t n)
+{
+	uint64_t words[2];
+	uint64_t word = 0;
+	unsigned int number;
+	uint64_t at;
+
+	if (p->bit_size || !signature_vector_of(p->parameter, p->path.base, &number, &at) ||
+	    at + p->type->size > sizeof(words))
+		return false;
+	if (trapline_hit_vector(hit, number, words)) {
+		snprintf(buf, n, "<in xmm%u>", number);
+		return true;
+	}
+	memcpy(&word, (const char *)words + at, p->type->size);
+	value_number_text(s, p->type, word, buf, n);
+	return true;
+}
+
 /* A member of a parameter that is in registers itself: no memory is read. */
 static bool member_in_register(const struct expression_place *p, struct symbols *s,
 			       const struct trapline_hit *hit, char *buf, size_t n)
@@ -450,8 +488,11 @@ static bool member_in_register(const struct expression_place *p, struct symbols 
 	uint64_t word;
 	int number = signature_register_of(p->parameter, p->path.base, &begins);
 
-	if (p->path.links || number < 0 || !p->type || p->type->size > 8 ||
-	    trapline_hit_register(hit, (unsigned int)number, &word))
+	if (p->path.links || !p->type || p->type->size > 8)
+		return false;
+	if (number < 0)
+		return member_in_vector(p, s, hit, buf, n);
+	if (trapline_hit_register(hit, (unsigned int)number, &word))
 		return false;
 	word >>= (p->path.base - begins) * 8;
 	if (p->bit_size)

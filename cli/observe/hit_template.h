@@ -38,6 +38,8 @@ void hit_bound_redact(struct hit_bound *bound, const struct hit_template *t,
 		      const struct opt_list *names);
 /* The registers whose text is wanted at the hit: see trapline_event_opts.texts. */
 uint32_t hit_bound_texts(const struct hit_bound *bound);
+/* So many vector registers, from the first one on. */
+uint32_t hit_bound_vectors(const struct hit_bound *bound);
 /* Values are on the stack, of which the record is to have a copy. */
 bool hit_bound_wants_stack(const struct hit_bound *bound);
 /* The memory that the text needs from the hit. */

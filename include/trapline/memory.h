@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory.h - memory that is copied at a hit. <trapline/trapline.h> includes it.
+ * memory.h - memory and vector registers at a hit. <trapline/trapline.h> includes it.
  */
 #ifndef TRAPLINE_MEMORY_H
 #define TRAPLINE_MEMORY_H
@@ -47,6 +47,17 @@ struct trapline_memory {
  */
 TRAPLINE_API int trapline_hit_memory(const struct trapline_hit *hit, uint64_t address,
 				     const void **out, size_t *n);
+
+/*
+ * trapline_hit_vector - read the low 16 bytes of a vector register at the hit, x86-64 only.
+ *
+ * number is that of the register: 0 for xmm0, to 15. Callbacks have all of them, by
+ * whichever mechanism the hit came. A record of the kernel has none.
+ * Errors: EINVAL there is no such register; ENODATA the hit does not have it. MT-Safe.
+ * AS-Safe.
+ */
+TRAPLINE_API int trapline_hit_vector(const struct trapline_hit *hit, unsigned int number,
+				     uint64_t out[2]);
 
 #ifdef __cplusplus
 }

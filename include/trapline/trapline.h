@@ -166,6 +166,8 @@ struct trapline_hit {
 	/* In records these are the copies of opts.memory. Use trapline_hit_memory(). */
 	const void *memory;
 	uint32_t memory_len;
+	uint32_t vector_count;
+	const void *vectors; /* in records; use trapline_hit_vector() */
 };
 
 /*
@@ -283,10 +285,8 @@ TRAPLINE_API void trapline_close(struct trapline *t);
 /* trapline_event_opts(3) has the details. The library copies what it needs. */
 struct trapline_event_opts {
 	size_t size;
-	/* NULL: hits are records, which trapline_poll() reads. */
-	trapline_callback callback;
-	/* The library stores it in each hit. */
-	void *arg;
+	trapline_callback callback; /* NULL: hits are records, which trapline_poll() reads */
+	void *arg;		    /* The library stores it in each hit. */
 	/* After exactly so many hits over all threads the event is disarmed. 0 means no limit. */
 	uint64_t limit;
 	uint32_t flags;

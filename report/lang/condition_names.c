@@ -164,21 +164,54 @@ static bool is_in_registers(const struct signature_value *v)
 /* The register with the bytes at an offset of a parameter, shifted so that they come first. */
 static bool write_register(struct steps *s, const struct signature_value *v, uint64_t offset)
 {
+	unsigned int number;
 	uint64_t begins = 0;
-	bool is_signed = steps_register(s, (uint32_t)signature_register_of(v, offset, &begins));
+	uint64_t at;
 
-	if (offset == begins)
-		return is_signed;
-	return steps_binary(s, COND_SHR, false, steps_number(s, (offset - begins) * 8));
+	if (signature_vector_of(v, offset, &number, &at)) {
+		number += COND_VECTOR_FIRST;
+	} else {
+		number = (unsigned int)signature_register_of(v, offset, &begins);
+		at = offset - begins;
+	}
+	bool is_signed = steps_register(s, number);
+	return at ? steps_binary(s, COND_SHR, false, steps_number(s, at * 8)) : is_signed;
+}
+
+static bool is_in_vector(const struct expression_place *p)
+{
+	unsigned int number;
+	uint64_t at;
+
+	return p->parameter && signature_vector_of(p->parameter, p->path.base, &number, &at);
+}
+
+static const char *vector_problem(const struct making *m, const struct expression_place *p,
+				  bool is_address)
+{
+	unsigned int number;
+	uint64_t at;
+
+	signature_vector_of(p->parameter, p->path.base, &number, &at);
+	if (!m->names->has_vectors)
+		return "that parameter is in a floating-point register, which only a probe reads: "
+		       "use --mechanism probe";
+	if (is_address && !p->path.links)
+		return "a parameter in a register has no address";
+	return at >= 8 ? "a condition reads only the first 8 bytes of a floating-point register" :
+			 NULL;
 }
 
 /* Why a path that begins with a parameter cannot be used; NULL: it can. */
-static const char *parameter_problem(const struct expression_place *p, bool is_address)
+static const char *parameter_problem(const struct making *m, const struct expression_place *p,
+				     bool is_address)
 {
 	const struct signature_value *v = p->parameter;
 
 	if (!v)
 		return NULL;
+	if (is_in_vector(p))
+		return vector_problem(m, p, is_address);
 	switch (v->where) {
 	case SIGNATURE_REGISTERS:
 	case SIGNATURE_PIECES:
@@ -192,7 +225,7 @@ static const char *parameter_problem(const struct expression_place *p, bool is_a
 			       "parameter" :
 			       NULL;
 	case SIGNATURE_VECTOR:
-		return "that parameter is in a floating-point register, which a hit does not record";
+		return "that part of the parameter is in a register that a hit does not record";
 	case SIGNATURE_GONE:
 		return "the compiler optimised that parameter away";
 	case SIGNATURE_UNKNOWN:
@@ -271,10 +304,10 @@ static int write_place(const struct making *m, const struct tree_node *n, struct
 	bool is_number = p->type ? type_is_number(p->type) :
 				   size == 1 || size == 2 || size == 4 || size == 8;
 	bool is_address = n->is_address || (p->type && p->type->kind == TYPE_ARRAY);
-	const char *why = parameter_problem(p, is_address);
+	const char *why = parameter_problem(m, p, is_address);
 
 	m->out->has_parameters = m->out->has_parameters || p->parameter;
-	if (why && p->parameter->where == SIGNATURE_VECTOR)
+	if (why && is_in_vector(p))
 		return vector_fail(m, n, p->parameter, why, error);
 	if (why)
 		return condition_fail(error, n, "%s", why);
@@ -543,6 +576,11 @@ int condition_copy(const struct trapline_condition *condition, void *out, size_t
 	*counts_hits = cond_uses(&condition->ir, COND_HITS) ||
 		       cond_uses(&condition->ir, COND_HITS_IN_THREAD);
 	return 0;
+}
+
+bool condition_reads_vectors(const struct trapline_condition *condition)
+{
+	return condition && cond_uses_vectors(&condition->ir);
 }
 
 bool condition_reads_memory(const struct trapline_condition *condition)

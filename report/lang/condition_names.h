@@ -36,7 +36,8 @@ struct condition_names {
 	 * location.
 	 */
 	const struct code_site *site;
-	bool has_result; /* parts about the result are taken out */
+	bool has_result;  /* parts about the result are taken out */
+	bool has_vectors; /* a hit has vector registers: it is a probe's */
 };
 
 struct condition_parts {
@@ -62,6 +63,9 @@ int condition_copy(const struct trapline_condition *condition, void *out, size_t
 
 /* Whether a condition reads memory of the program; NULL: no. */
 bool condition_reads_memory(const struct trapline_condition *condition);
+
+/* Whether a condition reads vector registers, which BPF programs do not have; NULL: no. */
+bool condition_reads_vectors(const struct trapline_condition *condition);
 
 /*
  * Compares what a condition means with two sets of names. 0: the same; 1: not the same; -1: the

@@ -47,7 +47,7 @@ bool object_put_unknown(struct writer *w, uint64_t offset, uint64_t size)
 	else if (state == OBJECT_UNREADABLE)
 		object_put(w, "<unreadable>");
 	else if (state >= OBJECT_VECTOR)
-		object_put(w, "<in xmm%d: not recorded>", state - OBJECT_VECTOR);
+		object_put(w, "<in xmm%d>", state - OBJECT_VECTOR);
 	return state != OBJECT_KNOWN;
 }
 

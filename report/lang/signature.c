@@ -34,6 +34,10 @@ static void place_by_location(struct signature_value *v, Dwarf_Die *die, Dwarf_A
 	} else if (v->piece[0].kind == SIGNATURE_PIECE_CONSTANT) {
 		v->where = SIGNATURE_CONSTANT;
 		v->constant = v->piece[0].value;
+	} else if (v->piece[0].kind == SIGNATURE_PIECE_VECTOR) {
+		v->where = SIGNATURE_VECTOR;
+		v->vector = v->piece[0].reg;
+		v->vectors = 1;
 	}
 }
 
@@ -71,12 +75,16 @@ static void make_simple(struct signature_value *v)
 {
 	const struct signature_piece *p = &v->piece[0];
 
-	if (!signature_is_in_one_place(v) || p->kind != SIGNATURE_PIECE_REGISTER ||
+	bool is_vector = p->kind == SIGNATURE_PIECE_VECTOR;
+
+	if (!signature_is_in_one_place(v) || (p->kind != SIGNATURE_PIECE_REGISTER && !is_vector) ||
 	    type_has_members(v->type))
 		return;
-	v->where = SIGNATURE_REGISTERS;
-	v->regs = 1;
-	v->reg[0] = p->reg;
+	v->where = is_vector ? SIGNATURE_VECTOR : SIGNATURE_REGISTERS;
+	v->regs = !is_vector;
+	v->reg[0] = is_vector ? 0 : p->reg;
+	v->vector = is_vector ? p->reg : 0;
+	v->vectors = is_vector;
 }
 
 /* At an entry the frame is not there yet, but that of the caller is. */

@@ -15,7 +15,7 @@ enum signature_where {
 	SIGNATURE_MEMORY, /* in memory that the register points to; a result: or the call's first */
 	SIGNATURE_FRAME,  /* at the register + stack: local.h alone has these */
 	SIGNATURE_PIECES, /* part by part: piece[] */
-	SIGNATURE_VECTOR, /* a floating-point register: hits do not have those */
+	SIGNATURE_VECTOR, /* a floating-point register: only hits of probes have those */
 	SIGNATURE_CONSTANT, /* the compiler made a copy for this value */
 	SIGNATURE_GONE,	    /* optimised away */
 	SIGNATURE_UNKNOWN,  /* how it travels depends on what debug information does not state */
@@ -45,9 +45,10 @@ struct signature_value {
 	const char *name; /* NULL: it has none */
 	const struct type *type;
 	enum signature_where where;
-	uint8_t reg[2]; /* DWARF numbers */
-	uint8_t regs;	/* how many */
-	uint8_t vector; /* the first such register; SIGNATURE_X87: st0 */
+	uint8_t reg[2];	 /* DWARF numbers */
+	uint8_t regs;	 /* how many */
+	uint8_t vector;	 /* the first such register; SIGNATURE_X87: st0 */
+	uint8_t vectors; /* 1: all of it is there; 2: each of two has 8 bytes */
 	uint64_t stack;
 	uint64_t constant;
 	uint8_t piece_count;
@@ -58,6 +59,15 @@ struct signature_value {
 
 /* The register that has the bytes at an offset, and where it begins in the value; -1: none. */
 int signature_register_of(const struct signature_value *v, uint64_t offset, uint64_t *begins);
+
+/*
+ * The vector register that has the byte at an offset, and where in the register; false: it is in
+ * none.
+ */
+bool signature_vector_of(const struct signature_value *v, uint64_t offset, unsigned int *number,
+			 uint64_t *at);
+/* One more than the highest number of a vector register that it is in; 0: it is in none. */
+unsigned int signature_vectors(const struct signature_value *v);
 
 struct signature {
 	struct signature_value *parameter;

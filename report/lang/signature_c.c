@@ -397,6 +397,7 @@ static void place_in_registers(struct convention *c, struct signature_value *v,
 	if (general && vector)
 		place_halves(v, p, v->reg[0], (uint8_t)c->vector);
 	v->vector = (uint8_t)c->vector;
+	v->vectors = (uint8_t)vector;
 	c->general += general;
 	c->vector += vector;
 }
@@ -488,8 +489,10 @@ void signature_c_result(struct convention *c, struct signature_value *v, Dwarf_D
 	for (unsigned int i = 0; i < 2; i++)
 		if (p.is_general[i])
 			v->reg[v->regs++] = result_registers[general++];
-		else if (p.is_used[i])
+		else if (p.is_used[i]) {
 			v->where = SIGNATURE_VECTOR;
+			v->vectors++;
+		}
 	if (general && v->where == SIGNATURE_VECTOR)
 		place_halves(v, &p, result_registers[0], 0);
 }

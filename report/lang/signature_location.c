@@ -38,6 +38,39 @@ int signature_register_of(const struct signature_value *v, uint64_t offset, uint
 	return -1;
 }
 
+bool signature_vector_of(const struct signature_value *v, uint64_t offset, unsigned int *number,
+			 uint64_t *at)
+{
+	if (v->where == SIGNATURE_VECTOR && v->vector != SIGNATURE_X87) {
+		bool has_two = v->vectors > 1;
+		*number = v->vector + (has_two ? (unsigned int)(offset / 8) : 0);
+		*at = has_two ? offset % 8 : offset;
+		return offset < 16;
+	}
+	for (size_t i = 0; v->where == SIGNATURE_PIECES && i < v->piece_count; i++) {
+		const struct signature_piece *p = &v->piece[i];
+		if (p->kind != SIGNATURE_PIECE_VECTOR || offset < p->offset ||
+		    offset - p->offset >= p->size)
+			continue;
+		*number = p->reg;
+		*at = offset - p->offset;
+		return *at < 16;
+	}
+	return false;
+}
+
+unsigned int signature_vectors(const struct signature_value *v)
+{
+	unsigned int most = 0;
+
+	if (v->where == SIGNATURE_VECTOR && v->vector != SIGNATURE_X87)
+		return v->vector + (v->vectors ? v->vectors : 1u);
+	for (size_t i = 0; v->where == SIGNATURE_PIECES && i < v->piece_count; i++)
+		if (v->piece[i].kind == SIGNATURE_PIECE_VECTOR && v->piece[i].reg >= most)
+			most = v->piece[i].reg + 1u;
+	return most;
+}
+
 /* A constant that is the value itself. */
 static bool location_constant(const Dwarf_Op *op, uint64_t *out)
 {

@@ -557,6 +557,9 @@ int cond_emit(struct ebpf *p, const struct condition *c, const struct cond_place
 {
 	struct emitter e = { .p = p, .c = c, .place = place };
 
+	/* The kernel keeps those of vectors where no program can read them. */
+	if (cond_uses_vectors(c))
+		return -EOPNOTSUPP;
 	for (uint32_t i = 0; i < c->count; i++) {
 		land_at(&e, i);
 		emit_step(&e, i);

@@ -19,6 +19,13 @@
 #define COND_THREAD_NAME 16
 #define COND_EVENTS_MAX 8 /* different count(EVENT) */
 
+/* Behind the general registers: the low 8 bytes of a vector register. */
+#if defined(__x86_64__)
+#define COND_VECTOR_FIRST 17
+#else
+#define COND_VECTOR_FIRST 64
+#endif
+
 struct trapline_event;
 
 enum cond_op {
@@ -108,6 +115,15 @@ struct condition {
 static inline int cond_uses(const struct condition *c, enum cond_term term)
 {
 	return (c->terms >> term & 1) != 0;
+}
+
+/* A register that has a value beside the general ones, as xmm0. */
+static inline int cond_uses_vectors(const struct condition *c)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->steps[i].op == COND_REG && c->steps[i].arg >= COND_VECTOR_FIRST)
+			return 1;
+	return 0;
 }
 
 static inline int cond_is_of_floats(uint8_t op)

@@ -135,4 +135,33 @@ static inline void native_set_distance(struct native_code *code, uint32_t at, ui
 	memcpy(code->bytes + at, &distance, 4);
 }
 
+/* movq rax, xmm */
+static inline void native_vector_acc(struct native_code *code, uint32_t number)
+{
+	native_byte(code, 0x66);
+	native_byte(code, 0x48 | (number & 8) >> 1);
+	native_byte(code, 0x0f);
+	native_byte(code, 0x7e);
+	native_byte(code, 0xc0 | (number & 7) << 3);
+}
+
+/* lahf; seto al: all six flags are in ax, and in the frame. */
+static inline void native_save_flags(struct native_code *code, int32_t at)
+{
+	native_byte(code, 0x9f);
+	native_byte(code, 0x0f);
+	native_byte(code, 0x90);
+	native_byte(code, 0xc0);
+	native_op_frame(code, 0x89, RAX, at);
+}
+
+/* add al, 0x7f: overflows if it was set; sahf: the others */
+static inline void native_restore_flags(struct native_code *code, int32_t at)
+{
+	native_op_frame(code, OP_MOV, RAX, at);
+	native_byte(code, 0x04);
+	native_byte(code, 0x7f);
+	native_byte(code, 0x9e);
+}
+
 #endif

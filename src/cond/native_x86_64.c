@@ -219,6 +219,11 @@ static void push_acc(struct native *n)
 
 static void push_reg(struct native *n, uint32_t dwarf)
 {
+	if (dwarf >= COND_VECTOR_FIRST) {
+		push_acc(n);
+		native_vector_acc(n->out, dwarf - COND_VECTOR_FIRST);
+		return;
+	}
 	if (dwarf >= 16) {
 		native_push(n, VALUE_IMM)->imm = n->place->address;
 		return;
@@ -614,23 +619,6 @@ static void meet_label(struct native *n, uint32_t at, uint32_t height)
 
 /* ---- the whole ---- */
 
-static void save_flags(struct native *n)
-{
-	native_byte(n->out, 0x9f); /* lahf; seto al: all six flags are in ax */
-	native_byte(n->out, 0x0f);
-	native_byte(n->out, 0x90);
-	native_byte(n->out, 0xc0);
-	native_op_frame(n->out, 0x89, RAX, FLAGS_AT);
-}
-
-static void restore_flags(struct native *n)
-{
-	native_op_frame(n->out, OP_MOV, RAX, FLAGS_AT);
-	native_byte(n->out, 0x04); /* add al, 0x7f: overflows if it was set; sahf: the others */
-	native_byte(n->out, 0x7f);
-	native_byte(n->out, 0x9e);
-}
-
 static void enter_frame(struct native *n)
 {
 	if (!n->has_frame)
@@ -639,7 +627,7 @@ static void enter_frame(struct native *n)
 	for (uint32_t reg = RAX; reg <= RDX; reg++)
 		native_op_frame(n->out, 0x89, reg, SAVED_AT((int32_t)reg));
 	if (n->place->flags_are_live)
-		save_flags(n);
+		native_save_flags(n->out, FLAGS_AT);
 }
 
 static void leave_frame(struct native *n)
@@ -647,7 +635,7 @@ static void leave_frame(struct native *n)
 	if (!n->has_frame)
 		return;
 	if (n->place->flags_are_live)
-		restore_flags(n);
+		native_restore_flags(n->out, FLAGS_AT);
 	for (uint32_t reg = RAX; reg <= RDX; reg++)
 		native_op_frame(n->out, OP_MOV, reg, SAVED_AT((int32_t)reg));
 	native_op_frame(n->out, 0x8d, RSP, FRAME_BYTES);

@@ -4,7 +4,8 @@
  *
  * Every member is 8 bytes wide so that the program needs one kind of store. Registers are in DWARF
  * order. What follows the structure. First texts, RECORD_TEXT_BYTES for each register that was
- * asked for, in the order of their numbers. Then memory_room bytes with memory_len of copied
+ * asked for, in the order of their numbers. By a probe, RECORD_VECTOR_BYTES of each vector register
+ * that was asked for. Then memory_room bytes with memory_len of copied
  * memory, each piece behind a struct record_memory. Last the memory copied from the stack,
  * stack_len of it.
  */
@@ -15,9 +16,14 @@
 
 #if defined(__x86_64__)
 #define RECORD_REGS 17
+#define RECORD_VECTOR_FIRST 17u /* DWARF number of xmm0 */
+#define RECORD_VECTORS 16u
 #else
 #define RECORD_REGS 33
+#define RECORD_VECTOR_FIRST 64u
+#define RECORD_VECTORS 0u
 #endif
+#define RECORD_VECTOR_BYTES 16u
 
 #define RECORD_STACK_MAX 16384u
 #define RECORD_STACK_NEAR 2048u /* of an event of the kernel, without a stack */

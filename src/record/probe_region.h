@@ -50,6 +50,7 @@ struct probe_region {
 			struct share_head share;
 			uint32_t count;
 			uint32_t texts;	      /* registers that lead to text, by DWARF number */
+			uint32_t vectors;     /* vector registers, from the first one on */
 			uint32_t stack_bytes; /* of each record; 0: no stacks */
 			uint32_t slot_bytes;
 			uint64_t limit; /* over all sites; 0: none */

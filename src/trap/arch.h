@@ -24,6 +24,18 @@ int arch_register(const ucontext_t *context, unsigned int number, uint64_t *out)
 /* Bytes of the vector registers in the frame of a signal; 0: not known. AS-Safe. */
 uint64_t arch_vector_bytes(const ucontext_t *context);
 
+/*
+ * The low 16 bytes of a vector register, from the area that was saved. -ENODATA: none was;
+ * -EINVAL: no such register. AS-Safe.
+ */
+int arch_vector(const ucontext_t *context, unsigned int number, uint64_t out[2]);
+
+/*
+ * The low 8 bytes. Where no area was saved yet, the thread still has its registers: see
+ * probe_entry.h. AS-Safe.
+ */
+int arch_vector_word(const ucontext_t *context, unsigned int number, uint64_t *out);
+
 /* 1: at the hit the access has happened already; 0: it comes next. */
 int arch_done(uint32_t access);
 

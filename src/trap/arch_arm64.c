@@ -34,6 +34,16 @@ TRAP_PATH int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *conte
 	return 0;
 }
 
+TRAP_PATH int arch_vector(const ucontext_t *context, unsigned int number, uint64_t out[2])
+{
+	return -ENODATA;
+}
+
+TRAP_PATH int arch_vector_word(const ucontext_t *context, unsigned int number, uint64_t *out)
+{
+	return -ENODATA;
+}
+
 TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 {
 	return 0;

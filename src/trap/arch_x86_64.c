@@ -7,13 +7,17 @@
 
 #include "base/text_byte.h"
 #include "base/trap_path.h"
+#include "record/layout.h"
 #include "trap/arch.h"
+#include "trap/probe_entry.h"
 
 #define TRAP_BRKPT_CODE 1 /* of <asm-generic/siginfo.h>, for INT1 */
 #define INT1 0xf1
 #define FP_BYTES 512u
 #define FP_SOFTWARE 464u /* struct _fpx_sw_bytes */
 #define FP_MAGIC 0x46505853u
+#define FP_VECTORS 160u
+#define XSTATE_SSE 2u
 
 TRAP_PATH uint64_t arch_pc(const ucontext_t *context)
 {
@@ -47,6 +51,48 @@ TRAP_PATH uint64_t arch_vector_bytes(const ucontext_t *context)
 		return 0;
 	memcpy(software, area + FP_SOFTWARE, sizeof(software));
 	return software[0] == FP_MAGIC ? software[1] : FP_BYTES;
+}
+
+/* An area of Trapline's own, where xsavec leaves out registers that have their first values. */
+static int is_in_use(const char *area)
+{
+	uint32_t magic;
+	uint64_t in_use;
+
+	memcpy(&magic, area + FP_SOFTWARE, sizeof(magic));
+	memcpy(&in_use, area + FP_BYTES, magic == ARCH_SAVED_MAGIC ? sizeof(in_use) : 0);
+	return magic != ARCH_SAVED_MAGIC || in_use & XSTATE_SSE;
+}
+
+TRAP_PATH int arch_vector(const ucontext_t *context, unsigned int number, uint64_t out[2])
+{
+	const char *area = (const char *)context->uc_mcontext.fpregs;
+
+	if (number >= RECORD_VECTORS)
+		return -EINVAL;
+	if (!area)
+		return -ENODATA;
+	out[0] = out[1] = 0;
+	if (is_in_use(area))
+		memcpy(out, area + FP_VECTORS + (size_t)number * RECORD_VECTOR_BYTES,
+		       RECORD_VECTOR_BYTES);
+	return 0;
+}
+
+TRAP_PATH int arch_vector_word(const ucontext_t *context, unsigned int number, uint64_t *out)
+{
+	uint64_t words[2];
+
+	if (!context->uc_mcontext.fpregs && (!GENERAL_REGS_ONLY || number >= RECORD_VECTORS))
+		return -ENODATA;
+	if (!context->uc_mcontext.fpregs) {
+		*out = trap_live_vector(number);
+		return 0;
+	}
+	const int err = arch_vector(context, number, words);
+	if (!err)
+		*out = words[0];
+	return err;
 }
 
 TRAP_PATH int arch_is_trap_code(int32_t code)

@@ -18,6 +18,16 @@ struct trap_other_stack {
 };
 extern struct trap_other_stack trap_other_stack __attribute__((visibility("hidden")));
 
+/*
+ * What the entry writes where the area is the software's own, with xsavec: what is not in use is
+ * not in the area. Until the area is there the context has none, and the registers are the
+ * program's.
+ */
+#define ARCH_SAVED_MAGIC 0x54504c58u
+
+/* The low 8 bytes of a vector register, below 16, as the thread has it right now. */
+uint64_t trap_live_vector(uint32_t number) __attribute__((visibility("hidden")));
+
 /* Where a probe's code jumps to; and what that needs to know first. */
 void trap_probe_entry(void);
 void trap_probe_prepare(void);

@@ -43,11 +43,13 @@
 	"mov 144(%rsp), %rax\n"
 
 #define CONTEXT_BYTES "976"
+#define SAVED_MAGIC "0x54504c58"
 #define RED_ZONE "128"
 
 _Static_assert(sizeof(ucontext_t) <= 968, "behind it is room to leave by");
 _Static_assert(offsetof(ucontext_t, uc_mcontext.gregs) == 40, "gregs");
 _Static_assert(offsetof(ucontext_t, uc_mcontext.fpregs) == 224, "fpregs");
+_Static_assert(ARCH_SAVED_MAGIC == 0x54504c58u, "as SAVED_MAGIC");
 _Static_assert(sizeof(struct code_probe) == 32 && offsetof(struct code_probe, address) == 0 &&
 		       offsetof(struct code_probe, resume) == 8,
 	       "rows of the table");
@@ -255,6 +257,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"mov %rax, 16(%rsp)\n"
 	"mov %rax, 24(%rsp)\n"
 	"mov %rax, 32(%rsp)\n"
+	"mov %rax, 224(%rsp)\n"
 	"and $-64, %rsp\n"
 	"mov " CONTEXT_BYTES " + 16(%rbx), %edi\n"
 	"mov %rbx, %rsi\n"
@@ -289,6 +292,7 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"movq $0, 552(%rsp)\n"
 	"movq $0, 560(%rsp)\n"
 	"movq $0, 568(%rsp)\n"
+	"movl $" SAVED_MAGIC ", 464(%rsp)\n"
 	"je 2f\n"
 	"xsavec64 (%rsp)\n"
 	"jmp 3f\n"

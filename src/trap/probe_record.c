@@ -70,6 +70,12 @@ TRAP_PATH static void write_record(struct record *record, const struct trapline_
 	get_caller(hit->context, &record->caller);
 	write_texts(record, hit, wish->texts, behind);
 	behind += wish->texts_bytes;
+	for (uint32_t i = 0; i < wish->vectors; i++, behind += RECORD_VECTOR_BYTES) {
+		uint64_t words[2] = { 0, 0 };
+
+		arch_vector(hit->context, i, words);
+		memcpy(behind, words, sizeof(words));
+	}
 	if (!wish->stack_bytes)
 		return;
 	ssize_t got = sys_read_memory(hit->pid, hit->sp, behind, wish->stack_bytes);

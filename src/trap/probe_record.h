@@ -15,6 +15,7 @@ struct probe_record_wish {
 	uint64_t event;	      /* for record.event */
 	uint32_t texts;	      /* registers that lead to text, by DWARF number */
 	uint32_t texts_bytes; /* RECORD_TEXT_BYTES for each of them */
+	uint32_t vectors;     /* so many vector registers, from the first one on */
 	uint32_t stack_bytes; /* 0: no stack */
 };
 

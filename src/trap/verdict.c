@@ -74,6 +74,8 @@ TRAP_PATH uint64_t condition_hit_in_thread(const struct trapline_event *ev)
 
 TRAP_PATH static int get_register(const struct trapline_hit *hit, uint32_t number, uint64_t *out)
 {
+	if (hit->context && number >= RECORD_VECTOR_FIRST)
+		return arch_vector_word(hit->context, number - RECORD_VECTOR_FIRST, out);
 	if (hit->context)
 		return arch_register(hit->context, number, out);
 	if (!hit->regs || number >= RECORD_REGS)

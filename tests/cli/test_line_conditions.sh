@@ -53,9 +53,9 @@ for build in "-O0" "-O0 -fomit-frame-pointer" "-O2"; do
 	holds a_double_at_a_line "$behind" 'weight > 1.0 && weight * 2.0 - half * 3 == half'
 	watch -p "$pid" weigh --if 'weight > 1.2'
 	[ $? = 2 ] && if [ "$build" = "-O2" ]; then
-		grep -q 'column 1: that parameter is in a floating-point register, which a hit does not record$' "$tmp/err"
+		grep -q 'in a floating-point register, which only a probe reads: use --mechanism probe$' "$tmp/err"
 	else
-		grep -q "record; break on $file:[0-9]*, where 'weight' is in memory$" "$tmp/err"
+		grep -q "use --mechanism probe; break on $file:[0-9]*, where 'weight' is in memory$" "$tmp/err"
 	fi
 	ok "a_double_at_the_entry_has_a_line_as_remedy $build" $?
 	there=$(sed -n "s/.*break on \($file:[0-9]*\),.*/\1/p" "$tmp/err")
