@@ -236,18 +236,18 @@ static bool object_registers(struct break_values *v, struct object *o,
 	return true;
 }
 
-/* A value with all that it contains. False: it is in no location that is known. */
-static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
-		       size_t n)
+/* The bytes of a value. False: it is in no location that is known. */
+static bool read_object(struct break_values *v, struct object *o,
+			const struct signature_value *value)
 {
-	struct object o = { .s = v->s };
 	uint64_t address;
 
+	*o = (struct object){ .s = v->s };
 	switch (value->where) {
 	case SIGNATURE_PIECES:
-		memset(o.state, OBJECT_GONE, sizeof(o.state));
+		memset(o->state, OBJECT_GONE, sizeof(o->state));
 		for (size_t i = 0; i < value->piece_count; i++)
-			object_piece(v, &o, &value->piece[i]);
+			object_piece(v, o, &value->piece[i]);
 		break;
 	case SIGNATURE_MEMORY:
 		if (!value->regs)
@@ -256,22 +256,33 @@ static bool whole_text(struct break_values *v, const struct signature_value *val
 			return false;
 		if (!address)
 			return false;
-		object_memory(&o, 0, address, value->type->size);
+		object_memory(o, 0, address, value->type->size);
 		break;
 	case SIGNATURE_STACK:
 	case SIGNATURE_FRAME:
 		if (!memory_address(v, value, &address))
 			return false;
-		object_memory(&o, 0, address, value->type->size);
+		object_memory(o, 0, address, value->type->size);
 		break;
 	case SIGNATURE_REGISTERS:
 	case SIGNATURE_VECTOR:
-		if (!object_registers(v, &o, value))
+		if (!object_registers(v, o, value))
 			return false;
 		break;
 	default:
 		return false;
 	}
+	return true;
+}
+
+/* With all that it contains. */
+static bool whole_text(struct break_values *v, const struct signature_value *value, char *buf,
+		       size_t n)
+{
+	struct object o;
+
+	if (!read_object(v, &o, value))
+		return false;
 	object_text(&o, value->type, buf, n);
 	return true;
 }
@@ -342,6 +353,7 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 {
 	const struct type *t = value->type;
 	const char *text = captured_text(v, value);
+	struct object o;
 	char buf[400];
 	const char *why;
 	uint64_t bytes[2];
@@ -364,11 +376,10 @@ static json_t *value_json_of(struct break_values *v, const struct signature_valu
 		return buf[0] == '<' ? json_null() : run_json_text(buf);
 	}
 	json_t *j = value_number_json(v->s, t, cut(bytes[0], t->size));
-	if (object_shows_target(t) && json_is_object(j)) {
-		value_text(v, value, buf, sizeof(buf));
-		const char *target = strchr(buf, ' '); /* behind the address */
-		if (target)
-			json_object_set_new(j, "value", run_json_text(target + 1));
+	if (object_shows_target(t) && json_is_object(j) && read_object(v, &o, value)) {
+		object_target_text(&o, t, buf, sizeof(buf));
+		if (*buf)
+			json_object_set_new(j, "value", run_json_text(buf));
 	}
 	if (text && json_is_object(j))
 		json_object_set_new(j, "string", run_json_text(text));

@@ -27,10 +27,14 @@ static void types_free(struct symbols *s)
 		if (t->rest->variants)
 			free(t->rest->variants->variant);
 		free(t->rest->variants);
+		free(t->rest->container);
+		free(t->rest->collection);
 		free(t->rest);
 		free(t);
 		t = next;
 	}
+	free(types->none_rest.container);
+	free(types->none_rest.collection);
 	free(types);
 }
 

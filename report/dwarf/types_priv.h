@@ -18,6 +18,9 @@ struct type_rest {
 	struct type_constant *constants;
 	size_t constant_count;
 	struct type_variants *variants; /* NULL: none */
+	/* What report/lang knows of it as a type of a library; freed with it. NULL: not asked. */
+	void *container;
+	void *collection;
 	unsigned int dimension; /* of an array's die: 1 is the array of the second dimension */
 	bool filled;
 	bool is_declared;  /* only: the definition is in another unit, if anywhere */

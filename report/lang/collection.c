@@ -5,6 +5,7 @@
 #include "report/dwarf/types_priv.h"
 #include "report/lang/member.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_any(const struct type *t, const char *const *names)
@@ -297,19 +298,40 @@ static bool is_go_map(const struct type *t, struct collection *out)
 
 typedef bool (*recogniser)(const struct type *t, struct collection *out);
 
-bool collection_of(const struct type *t, struct collection *out)
+static bool recognise(const struct type *t, struct collection *out)
 {
 	static const recogniser all[] = { is_optional,	   is_variant,	  is_tuple,
 					  is_atomic,	   is_tree,	  is_chain,
 					  is_libcxx_count, is_rust_count, is_go_map };
 
-	/* Their words are read as those of a 64-bit program. */
-	if (t->kind != TYPE_STRUCT || type_address_size(t->rest->s) != 8)
-		return false;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		*out = (struct collection){ .kind = COLLECTION_COUNT };
 		if (all[i](t, out))
 			return true;
 	}
 	return false;
+}
+
+/* The answer for a type, which stays. */
+struct known_collection {
+	bool is_one;
+	struct collection collection;
+};
+
+bool collection_of(const struct type *t, struct collection *out)
+{
+	/* Their words are read as those of a 64-bit program. */
+	if (t->kind != TYPE_STRUCT || type_address_size(t->rest->s) != 8)
+		return false;
+	struct known_collection *known = t->rest->collection;
+	if (known) {
+		*out = known->collection;
+		return known->is_one;
+	}
+	bool is_one = recognise(t, out);
+	known = malloc(sizeof(*known));
+	if (known)
+		*known = (struct known_collection){ is_one, *out };
+	t->rest->collection = known;
+	return is_one;
 }

@@ -7,6 +7,7 @@
 #include "report/lang/value.h"
 #include "report/safe/clean.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool member_at(const struct type *t, const char *const *names, struct type_place *out)
@@ -192,9 +193,28 @@ static bool is_go(const struct type *t, struct container *out)
 	       take(out, CONTAINER_SEQUENCE, &data, &length, false);
 }
 
+/* The answer for a type, which stays. */
+struct known_container {
+	bool is_one;
+	struct container container;
+};
+
 bool container_of(const struct type *t, struct container *out)
 {
 	/* Their words are read as those of a 64-bit program. */
-	return t->kind == TYPE_STRUCT && type_address_size(t->rest->s) == 8 &&
-	       (is_cplusplus(t, out) || is_rust(t, out) || is_go(t, out));
+	if (t->kind != TYPE_STRUCT || type_address_size(t->rest->s) != 8)
+		return false;
+	struct known_container *known = t->rest->container;
+	if (known) {
+		*out = known->container;
+		return known->is_one;
+	}
+	struct container c = { 0 };
+	bool is_one = is_cplusplus(t, &c) || is_rust(t, &c) || is_go(t, &c);
+	known = malloc(sizeof(*known));
+	if (known)
+		*known = (struct known_container){ is_one, c };
+	t->rest->container = known;
+	*out = c;
+	return is_one;
 }

@@ -401,7 +401,7 @@ static void write_target(struct writer *w, const struct type *t, uint64_t offset
 
 	if (!address || !object_shows_target(t))
 		return;
-	object_put(w, " ");
+	object_put(w, "%s", w->used ? " " : "");
 	object_write_elsewhere(w, type_target(t), address, depth);
 }
 
@@ -442,4 +442,12 @@ void object_text(struct object *o, const struct type *t, char *buf, size_t n)
 
 	buf[0] = 0;
 	object_write(&w, t, 0, 0);
+}
+
+void object_target_text(struct object *o, const struct type *t, char *buf, size_t n)
+{
+	struct writer w = { .o = o, .buf = buf, .n = n };
+
+	buf[0] = 0;
+	write_target(&w, t, 0, 0);
 }

@@ -42,5 +42,7 @@ struct object {
 bool object_shows_target(const struct type *t);
 
 void object_text(struct object *o, const struct type *t, char *buf, size_t n);
+/* What a pointer leads to, of which object_shows_target() is true. Empty: NULL. */
+void object_target_text(struct object *o, const struct type *t, char *buf, size_t n);
 
 #endif
