@@ -259,9 +259,11 @@ static int attach_flow(struct flow_cli *c)
 	if (status || !result)
 		return status;
 	if (result == -EBUSY)
-		return cli_wrong(COMMAND,
-				 "bytes were followed in process %d before: once is possible",
-				 c->pid);
+		return cli_wrong(
+			COMMAND,
+			"bytes were followed in process %d before, and its threads may still be in code "
+			"of that run; start it again, best by trapline flow ... -- CMD",
+			c->pid);
 	return cli_wrong(COMMAND, "cannot follow bytes in process %d: %s", c->pid,
 			 strerror(-result));
 }
