@@ -5,6 +5,7 @@
 #include "cond/compile.h"
 #include "cond/terms.h"
 #include "report/dwarf/variables.h"
+#include "report/lang/collection.h"
 #include "report/lang/container.h"
 #include "report/lang/local.h"
 
@@ -341,38 +342,171 @@ static bool is_text(const struct tree_node *root, const struct tree_node *path, 
 	       is_text(root->other, path, depth + 1);
 }
 
-/* A smart pointer is the pointer in it, and in str() a std::string is its text. */
+static void move_place(struct expression_place *p, uint64_t offset, const struct type *type)
+{
+	if (p->path.links)
+		p->path.offsets[p->path.links - 1] += offset;
+	else
+		p->path.base += offset;
+	p->type = type;
+	p->size = type ? type->size : 0;
+}
+
+/* A pointer to what a library stores, as a reference of Rust is, is that: it has no other use. */
+static void follow_to_library(struct expression_place *p)
+{
+	struct collection collection;
+	struct container c;
+
+	if (p->bit_size || p->type->kind != TYPE_POINTER || p->path.links == EXPRESSION_LINKS_MAX ||
+	    !(container_of(type_target(p->type), &c) ||
+	      collection_of(type_target(p->type), &collection)))
+		return;
+	p->path.offsets[p->path.links++] = 0;
+	p->type = type_target(p->type);
+}
+
+static bool is_text_of_bytes(const struct container *c)
+{
+	return c->kind == CONTAINER_TEXT && !c->is_end && c->element->size <= 1;
+}
+
+/* A smart pointer is the pointer in it, and in str() a text of a library is its bytes. */
 static void enter_container(const struct making *m, const struct tree_node *n,
 			    struct expression_place *p)
 {
 	struct container c;
 
+	if (p->type && !n->is_address && is_text(m->root, n, 0))
+		follow_to_library(p);
 	if (!p->type || p->bit_size || n->is_address || !container_of(p->type, &c) ||
-	    (c.kind != CONTAINER_POINTER && !(c.has_nul && is_text(m->root, n, 0))))
+	    (c.kind != CONTAINER_POINTER && !(is_text_of_bytes(&c) && is_text(m->root, n, 0))))
 		return;
-	if (p->path.links)
-		p->path.offsets[p->path.links - 1] += c.data;
-	else
-		p->path.base += c.data;
-	p->type = type_pointer_to(m->names->symbols, c.element);
+	move_place(p, c.data, type_pointer_to(m->names->symbols, c.element));
+}
+
+static int resolve_path(struct making *m, const struct tree_node *path,
+			struct expression_place *place, struct expression_error *error)
+{
+	const struct expression_options options = {
+		.thread = m->names->thread, .path_only = true, .name = find_value, .arg = m
+	};
+	struct expression part = *m->e;
+
+	part.root = path;
+	return expression_resolve(m->names->symbols, &part, &options, place, error);
+}
+
+/* Between the pointers to the first element and behind the last one. */
+static int write_distance(struct making *m, const struct tree_node *n, struct steps *s,
+			  const struct expression_place *p, const struct container *c,
+			  struct expression_error *error)
+{
+	const struct type *word = type_bytes(m->names->symbols, 8);
+	struct expression_place data = *p;
+	struct expression_place end = *p;
+
+	move_place(&data, c->data, word);
+	move_place(&end, c->length, word);
+	int err = write_place(m, n, s, &end, error);
+	if (err >= 0)
+		err = write_place(m, n, s, &data, error);
+	if (err < 0)
+		return err;
+	steps_binary(s, COND_SUB, false, false);
+	steps_number(s, c->element->size);
+	return steps_binary(s, COND_DIV, false, false);
+}
+
+/* What size(), len() and has_value() return; -ENOENT: the type has no such function here. */
+static int write_call(struct making *m, const struct tree_node *n, struct steps *s,
+		      struct expression_place *p, const char *call, struct expression_error *error)
+{
+	bool is_size = !strcmp(call, "size()") || !strcmp(call, "length()") ||
+		       !strcmp(call, "len()");
+	struct collection collection;
+	struct container c;
+
+	if (is_size && container_of(p->type, &c) && c.kind <= CONTAINER_SEQUENCE) {
+		if (c.is_end)
+			return c.element->size ? write_distance(m, n, s, p, &c, error) : -ENOENT;
+		move_place(p, c.length, type_bytes(m->names->symbols, 8));
+		return write_place(m, n, s, p, error);
+	}
+	if (!collection_of(p->type, &collection) || !collection.count)
+		return -ENOENT;
+	bool is_count = collection.kind <= COLLECTION_TREE;
+	bool is_engaged = collection.kind == COLLECTION_OPTIONAL && !strcmp(call, "has_value()");
+	if (!(is_size && is_count) && !is_engaged)
+		return -ENOENT;
+	move_place(p, collection.count_at, collection.count);
+	return write_place(m, n, s, p, error);
+}
+
+/* A path that ends in `.size()` or the like. */
+static int write_member_call(struct making *m, const struct tree_node *n, struct steps *s,
+			     struct expression_error *error)
+{
+	const struct tree_node *path = n->left;
+	struct expression_place place;
+	int err = resolve_path(m, path->left, &place, error);
+
+	if (!err && place.type)
+		follow_to_library(&place);
+	err = err ? err : !place.type ? -ENOENT : write_call(m, n, s, &place, path->text, error);
+	if (err != -ENOENT || *error->text)
+		return err;
+	return condition_fail(error, n,
+			      "a condition cannot call %s of %s; it reads size() of what a library "
+			      "stores, and has_value() of an optional",
+			      path->text,
+			      place.type ? place.type->name : "a type that is not known");
+}
+
+static bool is_call(const struct tree_node *path)
+{
+	size_t length = path->text ? strlen(path->text) : 0;
+
+	return (path->kind == TREE_MEMBER || path->kind == TREE_ARROW) && length > 2 &&
+	       path->text[length - 1] == ')';
+}
+
+/* A text with a length of its own has so many bytes. */
+static int write_has(void *arg, const struct tree_node *n, uint64_t bytes, struct steps *s,
+		     struct expression_error *error)
+{
+	struct making *m = arg;
+	struct expression_place place;
+	struct container c;
+
+	if (n->kind != TREE_PATH || !m->names->symbols || is_call(n->left) ||
+	    resolve_path(m, n->left, &place, error) || !place.type || n->is_address)
+		return 0;
+	follow_to_library(&place);
+	if (place.bit_size || !container_of(place.type, &c) || c.has_nul || !is_text_of_bytes(&c))
+		return 0;
+	move_place(&place, c.length, type_bytes(m->names->symbols, 8));
+	int err = write_place(m, n, s, &place, error);
+	if (err < 0)
+		return err;
+	steps_number(s, bytes);
+	steps_binary(s, COND_GE, false, false);
+	return 1;
 }
 
 static int write_path(struct making *m, const struct tree_node *n, struct steps *s,
 		      struct expression_error *error)
 {
 	const struct condition_names *names = m->names;
-	const struct expression_options options = {
-		.thread = names->thread, .path_only = true, .name = find_value, .arg = m
-	};
 	const struct tree_node *path = n->left;
 	const char *name = path->kind == TREE_NAME && !path->scope ? path->text : NULL;
 	struct expression_place place;
-	struct expression part = *m->e;
 	int64_t constant;
 
 	if (!names->symbols)
 		return steps_number(s, 1);
-	part.root = path;
+	if (is_call(path))
+		return write_member_call(m, n, s, error);
 	name = n->is_address ? NULL : name;
 	/* A variable of that name wins, as a local one would in C; looking for it costs more. */
 	bool is_enum = names->view.type && names->view.type->kind == TYPE_ENUM;
@@ -380,7 +514,7 @@ static int write_path(struct making *m, const struct tree_node *n, struct steps 
 				  !type_find_constant(names->symbols, names->view.type, name,
 						      &constant) ?
 			  -EEXIST :
-			  expression_resolve(names->symbols, &part, &options, &place, error);
+			  resolve_path(m, path, &place, error);
 	if (!err) {
 		enter_container(m, n, &place);
 		return write_place(m, n, s, &place, error);
@@ -482,9 +616,11 @@ static int condition_compile(struct making *m, struct expression_error *error)
 {
 	const struct trapline_condition_opts opts = { .find_symbol = find_symbol,
 						      .arg = m->names->symbols };
-	const struct cond_names names = {
-		.write = write_name, .arg = m, .opts = &opts, .bits = bits_of(m->names)
-	};
+	const struct cond_names names = { .write = write_name,
+					  .write_has = write_has,
+					  .arg = m,
+					  .opts = &opts,
+					  .bits = bits_of(m->names) };
 	const struct tree_node *root = m->root;
 
 	if (!root && !names.bits)
@@ -543,51 +679,4 @@ int condition_make(const struct condition_names *names, const char *text,
 	if (!err)
 		*out = parts;
 	return err;
-}
-
-int condition_compare(const struct condition_names *names, const struct condition_names *other,
-		      const char *text)
-{
-	struct condition_parts parts[2] = { { 0 } };
-	struct expression_error error;
-	int differs = 1;
-
-	if (!condition_make(names, text, &parts[0], &error)) {
-		if (!parts[0].has_parameters)
-			differs = -1;
-		else if (!condition_make(other, text, &parts[1], &error))
-			differs = memcmp(&parts[0].entry->ir, &parts[1].entry->ir,
-					 sizeof(parts[0].entry->ir)) != 0;
-	}
-	free(parts[0].entry);
-	free(parts[1].entry);
-	return differs;
-}
-
-int condition_copy(const struct trapline_condition *condition, void *out, size_t size,
-		   uint32_t *bytes, bool *counts_hits)
-{
-	if (condition->ir.event_count)
-		return -EINVAL;
-	if (sizeof(condition->ir) > size)
-		return -E2BIG;
-	memcpy(out, &condition->ir, sizeof(condition->ir));
-	*bytes = sizeof(condition->ir);
-	*counts_hits = cond_uses(&condition->ir, COND_HITS) ||
-		       cond_uses(&condition->ir, COND_HITS_IN_THREAD);
-	return 0;
-}
-
-bool condition_reads_vectors(const struct trapline_condition *condition)
-{
-	return condition && cond_uses_vectors(&condition->ir);
-}
-
-bool condition_reads_memory(const struct trapline_condition *condition)
-{
-	for (uint32_t i = 0; condition && i < condition->ir.count; i++)
-		if (condition->ir.steps[i].op == COND_LOAD ||
-		    condition->ir.steps[i].op == COND_STRING)
-			return true;
-	return false;
 }

@@ -127,12 +127,23 @@ static bool compile_thread(struct compiler *c, const struct tree_node *n)
 
 static bool compile_strings(struct compiler *c, const struct tree_node *n)
 {
+	struct cond_step *skip = NULL;
+	int has = c->names->write_has && !c->err ?
+			  c->names->write_has(c->names->arg, n->left, n->len, &c->steps, c->error) :
+			  0;
+
+	if (has < 0)
+		c->err = has;
+	if (has > 0)
+		skip = steps_skip(&c->steps, false);
 	compile_whole(c, n->left);
 	uint16_t at = keep_string(c, n, n->len);
 	struct cond_step *step = steps_put(&c->steps, COND_STRING, 1, 1);
 
 	step->arg = at;
 	step->size = (uint8_t)n->len;
+	if (skip)
+		steps_skip_end(&c->steps, skip);
 	if (n->is_negative)
 		steps_put(&c->steps, COND_NOT, 1, 1);
 	return true;

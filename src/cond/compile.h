@@ -21,6 +21,12 @@ struct cond_names {
 	 */
 	int (*write)(void *arg, const struct tree_node *n, struct steps *s,
 		     struct expression_error *error);
+	/*
+	 * Writes whether the text at a path has so many bytes, where it has no NUL behind it. 1;
+	 * 0: nothing is written; or -errno with *error. NULL: all texts have a NUL.
+	 */
+	int (*write_has)(void *arg, const struct tree_node *path, uint64_t bytes, struct steps *s,
+			 struct expression_error *error);
 	const struct trapline_condition_opts *opts; /* of symbols and events; may be NULL */
 	/* of the watched value: a hit that changes others alone is not reported 0: all */
 	uint64_t bits;

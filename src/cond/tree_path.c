@@ -59,6 +59,22 @@ static const char *path_member(struct tree_parser *p, const char *what)
 	return path_word(p, what);
 }
 
+/* `size()`, which a condition reads where the type is of a library. */
+static void path_call(struct tree_parser *p, struct tree_node *n)
+{
+	const char *at = p->now.start;
+	char call[64];
+
+	if (p->err || at[0] != '(' || at[1] != ')' || p->lexing == TOKEN_PLACES ||
+	    strlen(n->text) + sizeof("()") > sizeof(call))
+		return;
+	path_take(p, "(");
+	path_take(p, ")");
+	strcpy(call, n->text);
+	strcat(call, "()");
+	n->text = tree_keep(p, call, strlen(call));
+}
+
 static struct tree_node *path_name(struct tree_parser *p)
 {
 	struct tree_node *n = tree_node_new(p, TREE_NAME, p->now.start, NULL);
@@ -192,9 +208,11 @@ static struct tree_node *path_postfix(struct tree_parser *p)
 		if (path_take(p, "->")) {
 			n = tree_node_new(p, TREE_ARROW, at, n);
 			n->text = path_word(p, "a member's name after '->'");
+			path_call(p, n);
 		} else if (path_take(p, ".")) {
 			n = tree_node_new(p, TREE_MEMBER, at, n);
 			n->text = path_member(p, "a member's name after '.'");
+			path_call(p, n);
 		} else if (path_take(p, "[")) {
 			n = path_index(p, at, n);
 		} else {
