@@ -116,7 +116,7 @@ struct trapline_hit {
 	uint32_t len;
 	/* The event waits for this enum trapline_access. */
 	uint8_t access;
-	/* 1: the access has happened. 0: the instruction at ip comes next. */
+	/* 1: the access has happened. 0: it comes next, and both values are those before it. */
 	uint8_t done;
 	/* 1: SIGTRAP was blocked, and ip is where the thread unblocked it. */
 	uint8_t async;
@@ -570,7 +570,7 @@ struct trapline_stats {
 	uint64_t async;
 	/* These moves failed in some threads and were undone. */
 	uint64_t move_repairs;
-	/* The event was disabled, because its hits aborted rseq sequences again and again. */
+	/* It was disabled: its hits abort rseq sequences, or arm64 cannot step past one. */
 	uint64_t rseq_stops;
 	/* Part of rejected_condition: a load failed, or a divisor was 0. */
 	uint64_t condition_faults;

@@ -36,6 +36,7 @@
 #include "trap/arch.h"
 #include "trap/dispatch.h"
 #include "trap/install.h"
+#include "trap/past.h"
 #include "trap/stack.h"
 #include "trap/verdict.h"
 #include "trap/veto.h"
@@ -222,6 +223,7 @@ static int arm_event(struct trapline_event *ev, const pid_t *tids, size_t tid_co
 		tids = &caller;
 		tid_count = 1;
 	}
+	ev->armed_tid = ev->scope != TRAPLINE_PROCESS && tid_count == 1 ? tids[0] : 0;
 	event_read_first_values(ev);
 	arming = &loaded;
 	ev->op_owner = caller;
@@ -263,18 +265,37 @@ static int can_run_program(struct trapline_event *ev, int ring_fd)
 	return 1;
 }
 
+/* Where a return from the handler is not enough: see trap/past.h. */
+static int prepare_step(const struct trapline_event *ev)
+{
+	const char *why;
+
+	if (arch_steps_past(ev->access))
+		return 0;
+	int err = past_prepare();
+	if (err)
+		return failed(
+			err, FAILED_EVENT,
+			"a callback needs memory for copies of instructions, which the system "
+			"refuses (vm.memfd_noexec, SELinux, RLIMIT_FSIZE); use records");
+	if (event_is_data(ev))
+		return 0;
+	err = past_can(ev->parts[0].addr, &why);
+	return err ? failed(err, FAILED_EVENT, why) : 0;
+}
+
 static int prepare_signal(struct trapline *t, struct trapline_event *ev)
 {
 	/* The one thing that must not be tried: it loses signals or kills the process. */
 	if (probe_is_rt_before_6_11())
 		return failed(-EOPNOTSUPP, FAILED_SIGNAL,
 			      "SIGTRAP is broken on PREEMPT_RT before Linux 6.11");
-	if (!arch_steps_past(ev->access))
-		return failed(-EOPNOTSUPP, FAILED_EVENT,
-			      "this architecture traps again after a signal; use records");
+	int err = prepare_step(ev);
+	if (err)
+		return err;
 	if (ev->stack_depth)
 		stack_warm_up();
-	int err = trap_install();
+	err = trap_install();
 	if (err)
 		return failed(err, FAILED_SIGNAL, "SIGTRAP cannot be handled");
 	int veto = !(t->flags & TRAPLINE_NO_BPF) && trap_can_veto();
@@ -314,6 +335,9 @@ static int prepare_records(struct trapline *t, struct trapline_event *ev)
 	int decides = ev->condition || ev->has_limit || ev->skip;
 
 	expect_lost_causes(ev);
+	/* A callback for the same bytes may come later: the program must know its steps. */
+	if (ev->pid == ev->owner_pid && event_is_data(ev) && !arch_steps_past(ev->access))
+		past_prepare();
 	if (!(t->flags & TRAPLINE_NO_BPF) && ev->filter_fd < 0 &&
 	    !target_need_ring(t, TRAPLINE_BY_BPF) && can_run_program(ev, t->ring.fd)) {
 		ev->mechanism = TRAPLINE_BY_BPF;

@@ -437,6 +437,11 @@ out_unlock:
 	return err;
 }
 
+static uint64_t event_stepped(const struct trapline_event *ev)
+{
+	return atomic_get(&ev->stepped) + (ev->control ? atomic_get(&ev->control->stepped) : 0);
+}
+
 /* Sum over all threads, dead ones included; only threads found in later rounds if asked. */
 int event_read_count(const struct trapline_event *ev, int later_classes_only, uint64_t *out)
 {
@@ -472,6 +477,7 @@ int event_read_count(const struct trapline_event *ev, int later_classes_only, ui
 			sum += n == sizeof(value) ? value : 0;
 		}
 	}
-	*out = sum;
+	uint64_t stepped = later_classes_only ? 0 : event_stepped(ev);
+	*out = sum > stepped ? sum - stepped : 0;
 	return 0;
 }

@@ -113,6 +113,7 @@ struct event_control {
 	uint64_t not_followed;	    /* tasks that had no room there */
 	uint64_t while_off;	    /* runs of the program, of uprobes that are off */
 	uint64_t compat;	    /* system calls by the 32-bit interface */
+	uint64_t stepped;	    /* no hits: see event_steps */
 	struct event_place places[EVENT_PARTS_MAX][EVENT_PLACES];
 	struct event_note notes[EVENT_NOTES];
 };
@@ -304,6 +305,8 @@ struct trapline_event {
 	uint64_t lost_causes_before; /* in this process, when the event was opened */
 	uint64_t values_replaced;
 	uint64_t rseq_stops;
+	uint64_t stepped; /* counted by the kernel once more: see event_steps */
+	pid_t armed_tid;  /* the one thread in scope; 0: several, or all */
 	uint64_t unread;
 	struct probe_counts *mirror; /* another process counts with it; NULL: none does */
 
@@ -320,6 +323,21 @@ struct trapline_event {
 };
 
 extern struct trapline_event event_table[EVENT_MAX];
+
+/*
+ * Where the handler executes what a thread has hit: see trap/past.h. A hit with its pc there was
+ * reported before, so it is not one. 0 bytes: nowhere.
+ */
+struct event_steps {
+	uint64_t start;
+	uint64_t bytes;
+};
+extern struct event_steps event_steps;
+
+static inline int event_is_step(uint64_t pc)
+{
+	return pc - event_steps.start < event_steps.bytes;
+}
 
 /*
  * sig_data: magic 16, index 8, part 8, generation 32 bits. The magic distinguishes Trapline's

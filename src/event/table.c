@@ -11,6 +11,7 @@
 #include "event/event.h"
 
 struct trapline_event event_table[EVENT_MAX];
+struct event_steps event_steps;
 
 #define WAIT_STEP_NS 50000
 #define WAIT_STEPS 40000 /* 2 s and more: a call that a signal handler interrupted does not end */

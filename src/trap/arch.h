@@ -54,8 +54,8 @@ int arch_has_lost_cause(const siginfo_t *info, const ucontext_t *context);
 
 /*
  * 1: after the handler the thread continues past the access. 0: it would trap again, forever
- * (arm64: the kernel's single step is spent on the handler's first instruction), so an event
- * with a callback must be refused.
+ * (arm64: the kernel's single step is spent on the handler's first instruction), so the handler
+ * takes it past: see past.h.
  */
 int arch_steps_past(uint32_t access);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arch_arm64.c - see arch.h. Compiled in CI; callbacks for watch and break are refused. */
+/* arch_arm64.c - see arch.h. */
 #include <errno.h>
 
 #include "base/trap_path.h"

@@ -31,10 +31,12 @@
 #include "event/control.h"
 #include "event/table.h"
 #include "record/layout.h"
+#include "trap/account.h"
 #include "trap/arch.h"
 #include "trap/dispatch.h"
 #include "trap/foreign.h"
 #include "trap/inflight.h"
+#include "trap/past.h"
 #include "trap/probe_record.h"
 #include "trap/room.h"
 #include "trap/stack.h"
@@ -147,53 +149,6 @@ TRAP_PATH static int is_current(const struct trapline_event *ev, const struct si
 	    info->addr != atomic_get(&ev->parts[part % EVENT_PARTS_MAX].addr))
 		return 0;
 	return atomic_get(&ev->generation) == (uint32_t)info->data;
-}
-
-/* A hit that the kernel let pass and that is lost here has not used up the limit. */
-TRAP_PATH static void count_lost(struct trapline_event *ev, uint64_t *counter)
-{
-	counter_add(counter, 1);
-	if (ev->mirror)
-		counter_add(counter == &ev->lost_nested ? &ev->mirror->lost_nested :
-							  &ev->mirror->lost_late,
-			    1);
-	if (ev->has_limit && ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL)
-		atomic_add(&ev->control->budget, 1);
-}
-
-/* The counters of an event that was closed in the meantime cannot be read any more. */
-TRAP_PATH static void count_late(struct trapline_event *ev, uint64_t data)
-{
-	uint32_t state = atomic_get(&ev->state);
-	uint32_t age = atomic_get(&ev->generation) - (uint32_t)data;
-
-	if (state == EVENT_LIVE && age <= ev->generation - ev->first_generation)
-		count_lost(ev, &ev->lost_late);
-	else if (ev->mirror)
-		counter_add(&ev->mirror->lost_late, 1);
-}
-
-/* Take one of the hits that the limit still allows. *last: it was the last one. */
-TRAP_PATH static int take_grant(struct trapline_event *ev, int *last)
-{
-	uint64_t granted = atomic_get(&ev->granted);
-
-	*last = 0;
-	if (!ev->has_limit)
-		return 1;
-	if (ev->evaluated_in == TRAPLINE_EVALUATED_IN_KERNEL) {
-		*last = !event_budget_left(ev);
-		return 1;
-	}
-	for (;;) {
-		uint64_t limit = atomic_get(&ev->limit);
-		if (granted >= limit)
-			return 0;
-		if (atomic_cas(&ev->granted, &granted, granted + 1)) {
-			*last = granted + 1 >= limit;
-			return 1;
-		}
-	}
 }
 
 /* What the program in the kernel read at this very hit; 0 when another thread wrote over it. */
@@ -426,7 +381,7 @@ TRAP_PATH static void take_wanted(struct trapline_event *ev, struct trapline_hit
 
 	if (ev->evaluated_in != TRAPLINE_EVALUATED_IN_KERNEL && event_skips(ev))
 		return;
-	if (!take_grant(ev, &last)) {
+	if (!account_grant(ev, &last)) {
 		counter_add(&ev->rejected_limit, 1);
 		return;
 	}
@@ -457,7 +412,7 @@ TRAP_PATH static int enter(struct trapline_event *ev, uint32_t part,
 			   const struct siginfo_perf *info, const void *frame)
 {
 	if (!is_current(ev, info, part)) {
-		count_late(ev, info->data);
+		account_late(ev, info->data);
 		return 0;
 	}
 	if (!self.tid)
@@ -467,9 +422,9 @@ TRAP_PATH static int enter(struct trapline_event *ev, uint32_t part,
 	if (self.entry && is_current(ev, info, part))
 		return 1;
 	if (self.entry)
-		count_late(ev, info->data);
+		account_late(ev, info->data);
 	else
-		count_lost(ev, &ev->lost_nested);
+		account_lost(ev, &ev->lost_nested);
 	trap_leave();
 	return 0;
 }
@@ -507,9 +462,9 @@ TRAP_PATH int trap_enter_probe(struct trapline_event *ev, uint32_t generation, u
 		counter_add(&ev->mirror->taken, 1);
 	if (dispatch_is_inside(context)) {
 		if (is_current(ev, &info, 0))
-			count_lost(ev, &ev->lost_nested);
+			account_lost(ev, &ev->lost_nested);
 		else
-			count_late(ev, info.data);
+			account_late(ev, info.data);
 		return 0;
 	}
 	/* All frames of the callback lie below the context. */
@@ -618,7 +573,29 @@ TRAP_PATH static enum other take_other(const siginfo_t *siginfo, const ucontext_
 	return atomic_get(&trap_tick) == ev ? OTHER_HIT : OTHER_DONE;
 }
 
-TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *context)
+/* Returning would hit again, for ever. If it still is an event: else it ends by itself. */
+TRAP_PATH static void pass(const struct siginfo_perf *info, ucontext_t *context)
+{
+	uint32_t part;
+	struct trapline_event *ev = event_of(info->data, &part);
+	const int is_breakpoint = ev->access == TRAPLINE_EXECUTE;
+	struct past past;
+
+	if (!is_current(ev, info, part))
+		return;
+	uint32_t first_generation = ev->first_generation;
+	if (!past_instruction(context, is_breakpoint, &past)) {
+		if (!is_breakpoint)
+			account_step(&past, info->addr);
+		return;
+	}
+	if (event_enter_as(ev, first_generation))
+		return;
+	give_up(ev);
+	event_leave(ev);
+}
+
+TRAP_PATH static void take_event_once(const struct siginfo_perf *info, ucontext_t *context)
 {
 	uint32_t part;
 
@@ -631,12 +608,23 @@ TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *co
 	struct trapline_event *ev = event_of(info->data, &part);
 	if (is_nested(context) || is_vain_tick(ev, context)) {
 		if (is_current(ev, info, part))
-			count_lost(ev, &ev->lost_nested);
+			account_lost(ev, &ev->lost_nested);
 		else
-			count_late(ev, info->data);
+			account_late(ev, info->data);
 		return;
 	}
 	enter_hit(ev, part, info, context);
+}
+
+TRAP_PATH static void take_event(const struct siginfo_perf *info, ucontext_t *context)
+{
+	const uint64_t pc = arch_pc(context);
+
+	take_event_once(info, context);
+	/* One that came late found the thread elsewhere, and the kernel has stepped. */
+	if (!arch_steps_past(TRAPLINE_WRITE) && info->type == PERF_TYPE_BREAKPOINT &&
+	    !(info->flags & TRAP_PERF_FLAG_ASYNC_BIT) && arch_pc(context) == pc)
+		pass(info, context);
 }
 
 /* 1: it is not Trapline's. */

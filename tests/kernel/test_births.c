@@ -22,7 +22,7 @@
 #define BIRTHS_THAT_FILL 1000 /* such a room, several times */
 #define RELAYS 3
 #define STACK_BYTES 65536
-#define RAX 0 /* by DWARF */
+#define RAX 0 /* by DWARF; arm64: x0 */
 
 enum due { EITHER, DUE, NOT_DUE };
 enum kind { BY_PTHREAD, BY_CLONE, BY_FORK, BY_VFORK, BY_FORK_FOLLOWED };
@@ -47,6 +47,21 @@ static struct {
 	volatile uint64_t word __attribute__((aligned(64)));
 } words[2];
 
+/* One instruction, with the number in the register whose DWARF number is 0. */
+#if defined(__x86_64__)
+static void store_by_register(uint64_t number, volatile uint64_t *word)
+{
+	__asm__ volatile("movq %0, (%1)" : : "a"(number), "r"(word) : "memory");
+}
+#else
+static void store_by_register(uint64_t number, volatile uint64_t *word)
+{
+	register uint64_t x0 __asm__("x0") = number;
+
+	__asm__ volatile("str %0, [%1]" : : "r"(x0), "r"(word) : "memory");
+}
+#endif
+
 static void store_numbered(int which, bool is_covered)
 {
 	uint64_t before = truth->stage;
@@ -55,7 +70,7 @@ static void store_numbered(int which, bool is_covered)
 
 	if (number >= STORES_MAX)
 		return;
-	__asm__ volatile("movq %0, (%1)" : : "a"(number), "r"(&words[which].word) : "memory");
+	store_by_register(number, &words[which].word);
 	if (before % 2 || truth->stage != before)
 		return;
 	truth->due[number] = is_covered && where == which ? DUE : NOT_DUE;

@@ -209,6 +209,18 @@ int program_is_return(const struct trapline_event *ev, uint32_t part)
 	return ev->mechanism == TRAPLINE_BY_UPROBE && part != UPROBE_ENTRY;
 }
 
+/* What the handler executes was a hit before. */
+static void emit_end_at_step(struct ebpf *p)
+{
+	ebpf_load_mem(p, BPF_DW, R1, CONTEXT, arch_bpf_regs[ARCH_REG_PC]);
+	ebpf_load_imm64(p, R2, event_steps.start);
+	ebpf_alu(p, BPF_SUB, R1, R2);
+	uint32_t is_hit = ebpf_jump_imm(p, BPF_JGE, R1, (int32_t)event_steps.bytes);
+
+	program_reject(p, CONTROL_AT(stepped));
+	ebpf_land(p, is_hit);
+}
+
 int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part, uint32_t class,
 		 int ring_fd)
 {
@@ -224,6 +236,8 @@ int program_emit(struct ebpf *p, const struct trapline_event *ev, uint32_t part,
 		program_end_unless_ours(p, ev, is_return);
 	if (is_return)
 		program_end_unless_call_passed(p, ev);
+	if (event_is_data(ev) && event_steps.bytes)
+		emit_end_at_step(p);
 	program_count(p, CONTROL_AT(seen));
 	int err = is_return ? 0 : program_decide(p, ev, part, class);
 	if (is_return)

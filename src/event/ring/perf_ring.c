@@ -442,6 +442,11 @@ int perf_rings_next(struct perf_rings *r, struct trapline_event **event_out, uin
 		const struct event_id *id = id_find(r, best.id);
 		if (!id || event_enter_as(id->event, id->generation))
 			continue;
+		if (event_is_data(id->event) && event_is_step(best.ip)) {
+			counter_add(&id->event->stepped, 1);
+			event_leave(id->event);
+			continue;
+		}
 		if (is_duplicate(id, &best)) {
 			event_leave(id->event);
 			continue;
