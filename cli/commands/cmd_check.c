@@ -4,7 +4,9 @@
  * With --verbose also the evidence of each feature, and what it costs.
  */
 #include "cli/cmd.h"
+#include "cli/commands/check_code.h"
 #include "cli/commands/check_process.h"
+#include "cli/launch/agent_start.h"
 #include "cli/message.h"
 #include "cli/opts.h"
 #include "cli/terminal.h"
@@ -99,6 +101,17 @@ static const struct ability {
 	  { { "uprobe", "any number of breakpoints" },
 	    { "bpf_condition", "conditions in the kernel" } } },
 };
+
+/* Their agent is not built for each processor. */
+static const char *const by_agent[] = { "race", "heap", "flow", "throttle", "patch" };
+
+static bool is_by_agent(const char *command)
+{
+	for (size_t i = 0; i < sizeof(by_agent) / sizeof(by_agent[0]); i++)
+		if (!strcmp(by_agent[i], command))
+			return true;
+	return false;
+}
 
 #define ABILITIES (sizeof(abilities) / sizeof(abilities[0]))
 
@@ -202,6 +215,10 @@ static enum answer command_answer(const struct trapline_caps *caps, const struct
 	char missing[128] = "";
 	char unknown[128] = "";
 
+	if (is_by_agent(a->command) && !agent_is_built()) {
+		snprintf(words, size, "its agent is for x86-64 only");
+		return NO;
+	}
 	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++) {
 		enum answer answer = ask_need(caps, a->needs[i]);
 		worst = answer < worst ? answer : worst;
@@ -385,13 +402,21 @@ static void check_print_json(const struct trapline_caps *caps, const struct utsn
 	json_decref(root);
 }
 
+#define CODE_FOR_NS 20000000000u
+
 struct settings {
+	int code;
+	uint64_t for_ns;
 	int json;
 	int verbose;
 	pid_t pid;
 };
 
 static const struct opt options[] = {
+	{ "code", 0, OPT_FLAG, offsetof(struct settings, code), NULL,
+	  "change instructions under threads that run them, and count what they ran instead" },
+	{ "for", 0, OPT_TIME, offsetof(struct settings, for_ns), "TIME",
+	  "with --code: stop after TIME (20s)" },
 	{ "json", 'j', OPT_FLAG, offsetof(struct settings, json), NULL,
 	  "print one JSON object instead of text" },
 	{ "pid", 'p', OPT_PID, offsetof(struct settings, pid), "PID",
@@ -402,11 +427,11 @@ static const struct opt options[] = {
 
 const struct opt_syntax check_syntax = {
 	.command = "check",
-	.usage = "[-p PID] [--json | --verbose]",
+	.usage = "[-p PID | --code [--for TIME]] [--json | --verbose]",
 	.about =
 		"Tries each feature that Trapline uses, in this kernel, as this user and in this container. "
 		"Prints which commands work, what does not work, why, and the remedy.",
-	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not or not known, 2 for wrong usage. With --pid 0.",
+	.tail = "Exit status: 0 if a watched variable can raise a signal, 1 if not or not known, 2 for wrong usage. With --pid 0. With --code 1 if a thread ran something else.",
 	.options = options,
 	.count = sizeof(options) / sizeof(options[0]),
 };
@@ -425,6 +450,12 @@ int cmd_check(int argc, char **argv)
 	if (first < argc)
 		return cli_wrong("check", "unexpected argument '%s': check takes only options",
 				 argv[first]);
+	if (set.code && (set.pid || set.verbose))
+		return cli_wrong("check", "--code excludes --pid and --verbose");
+	if (set.for_ns && !set.code)
+		return cli_wrong("check", "--for needs --code");
+	if (set.code)
+		return check_code(set.for_ns ? set.for_ns : CODE_FOR_NS, set.json);
 	status = set.pid ? check_process_read(set.pid, &process) : CLI_OK;
 	if (status)
 		return status;

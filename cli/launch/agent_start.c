@@ -131,6 +131,11 @@ static const bool is_built = true;
 static const bool is_built = false;
 #endif
 
+bool agent_is_built(void)
+{
+	return is_built;
+}
+
 int agent_is_for_this(const char *command)
 {
 	return is_built ? CLI_OK :

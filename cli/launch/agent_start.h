@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 /* CLI_OK, or that the agent does not exist for this processor. */
+bool agent_is_built(void);
 int agent_is_for_this(const char *command);
 
 /*

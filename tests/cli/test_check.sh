@@ -110,6 +110,26 @@ ok "an unknown option is refused with one line and status 2" $?
 "$trapline" check --help | grep -q -- --json
 ok "--help names the option" $?
 
+"$trapline" check --code --for 300ms --json >"$tmp/code.json"
+status=$?
+jq -e '.rounds > 0 and .calls > 0 and .stale == 0 and .failures == 0 and (.processor | length) > 0' \
+	"$tmp/code.json" >/dev/null && test $status = 0
+ok "--code: threads run what was put there" $?
+(
+	ulimit -f 0
+	"$trapline" check --code --for 300ms 2>&1
+	echo "status $?"
+) | cat >"$tmp/code"
+test "$(wc -l <"$tmp/code")" = 2 && grep -q 'cannot change code: ' "$tmp/code" &&
+	grep -q '^status 1$' "$tmp/code"
+ok "--code: where code cannot be changed, one line has the reason" $?
+"$trapline" check --for 1s >"$tmp/wrong" 2>&1
+test $? = 2 && test "$(wc -l <"$tmp/wrong")" = 1
+ok "--for without --code is refused with one line and status 2" $?
+"$trapline" check --code --pid $$ >"$tmp/wrong" 2>&1
+test $? = 2 && test "$(wc -l <"$tmp/wrong")" = 1
+ok "--code with --pid is refused with one line and status 2" $?
+
 if lend; then
 	$as_user --bounding-set=-all --inh-caps=-all "$lent/trapline" check --json \
 		>"$tmp/nobody.json" 2>"$tmp/nobody.err"

@@ -29,6 +29,11 @@ trapline check
 ok $? "check: a watched variable raises a signal"
 says 'watch  *yes' && says 'break  *yes'
 ok $? "check: watch and break work"
+says 'race  *no  *its agent is for x86-64' && says 'heap  *no  *its agent'
+ok $? "check: what needs the agent is refused with the reason"
+trapline check --code --for 200ms &&
+	says '^rounds  *[1-9]' && says '^stale  *0$' && says '^failures  *0$' && says '^processor  *CPU implementer'
+ok $? "check --code: threads run what was put there"
 
 /bin/counter 2>/tmp/counter.err >/tmp/counter.out &
 pid=$!
