@@ -38,12 +38,15 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 {
 	struct sigaction changed;
 
+	heap_death_enter(signal);
 	if (action && heap_range.bytes && !heap_is_over) {
 		changed = *action;
 		heap_death_to_kernel(signal, &changed);
 		action = &changed;
 	}
-	return change(signal, action, old);
+	int result = change(signal, action, old);
+	heap_death_exit(signal);
+	return result;
 }
 
 /* As glibc's: restarts system calls, and keeps the handler. */

@@ -138,6 +138,7 @@ AT_FORK void heap_forked(void)
 	heap_fault_forked();
 	heap_tell_forked();
 	heap_watch_forked();
+	heap_death_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
 	counter_add(&heap_region->counters[HEAP_FORKED], 1u);
 }
@@ -187,5 +188,6 @@ AT_FORK void heap_forked_alone(void)
 	heap_pages_forked();
 	heap_fault_forked();
 	heap_watch_forked();
+	heap_death_forked();
 	heap_stop();
 }

@@ -90,6 +90,14 @@ ok 'and after that too' $?
 stop
 ok 'it did its work all the time' $?
 
+# A search replaces the default action of SIGBUS, which a thread of the server sets and reads all the time.
+start bad
+for _ in $(seq "$(share 20)"); do
+	attach --for 0.2 || break
+done
+stop
+ok 'its own handlers stay, however often a search begins' $?
+
 # --- on a terminal ---
 
 start bad
