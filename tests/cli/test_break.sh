@@ -362,7 +362,7 @@ wrong "a_parameter_of_one_function_is_none_of_another" \
 	"--if means different things in [a-z]* and in [a-z]*, because their parameters differ; break on one at a time$" \
 	-p "$calls" depth lookup --if 'n == 5'
 look -p "$calls" scale --if 'x == 1'
-[ $? = 2 ] && grep -q 'column 1: that parameter is in a floating-point register, which a hit does not record$' "$tmp/err"
+[ $? = 2 ] && grep -q 'column 1: that parameter is in a floating-point register, which only a probe reads: use --mechanism probe$' "$tmp/err"
 ok "a_floating_point_parameter_is_refused" $?
 look -p "$calls" lookup --if 't->siz == 1'
 [ $? = 2 ] && grep -q 'did you mean size' "$tmp/err"
