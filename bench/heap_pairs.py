@@ -7,8 +7,8 @@ that of the program and its children, its start included; the command has its ow
 are those of one round, so a machine that is slower for a while falsifies few of them.
 
 JSON lines, one a program: median of the ratios, the interval that holds 95 of 100 medians of draws of
-the rounds, what the summary says that it cost as a ratio, its upper bound, allocations a second, and
-the CPU time of the command. A program that is not installed is left out, with a line.
+the rounds, what the summary says that it cost as a ratio, its upper bound, whether that is not refuted
+(it is, if the whole interval is above), allocations a second, and the CPU time of the command. A program that is not installed is left out, with a line.
 
         TRAPLINE_BENCH_PROGRAMS  names; all
         TRAPLINE_BENCH_ROUNDS    5
@@ -113,6 +113,7 @@ def measure(name, command, source, folder, heap):
                       "alone_s": round(pair[False][0], 2), "ratio": round(statistics.median(ratios), 3),
                       "interval": interval(ratios), "said": round(statistics.median(said), 3),
                       "said_most": round(statistics.median(most), 3),
+                      "bound_holds": interval(ratios)[0] <= statistics.median(most),
                       "allocations_per_s": round(statistics.median(rates)),
                       "command_s": round(statistics.median(own), 3), "load": os.getloadavg()[0]}), flush=True)
 
