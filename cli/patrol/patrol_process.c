@@ -191,7 +191,7 @@ int patrol_processes_look(struct patrol_processes *p, const struct patrol_rules 
 		p->row[i].is_there = false;
 	if (!err)
 		memset(p->matches, 0, r->rule_count * sizeof(*p->matches));
-	for (struct dirent *e; !err && (e = readdir(d));) {
+	for (struct dirent *e; d && !err && (e = readdir(d));) {
 		pid_t pid = atoi(e->d_name);
 
 		if (pid > 0 && targets_identify(pid, &id) && strcmp(id.exe, self) != 0)
@@ -450,8 +450,11 @@ static void read_refusal(struct patrol_processes *p, json_t *row)
 	for (size_t i = 0; i < PATROL_TOOLS; i++)
 		if (!strcmp(tool, patrol_tool_name((enum patrol_tool)i)))
 			turn.tool = (enum patrol_tool)i;
-	if (!patrol_processes_refused(p, &turn, reason, at))
-		refusal_of(p, one.program_id, turn.tool)->wait_s = wait_s;
+	struct patrol_refusal *no = patrol_processes_refused(p, &turn, reason, at) ?
+					    NULL :
+					    refusal_of(p, one.program_id, turn.tool);
+	if (no)
+		no->wait_s = wait_s;
 }
 
 void patrol_processes_from_json(struct patrol_processes *p, const json_t *json)

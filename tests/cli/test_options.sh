@@ -53,7 +53,7 @@ options_of_page()
 
 "$trapline" --dump-options >"$tmp/dump"
 commands=$(sed -n "s/^command$tab\([^$tab]*\)$tab.*/\1/p" "$tmp/dump")
-[ "$(echo "$commands" | tr '\n' ' ')" = 'watch break record report race flow heap at throttle patch point dap check ' ]
+[ "$(echo "$commands" | tr '\n' ' ')" = 'watch break record report race flow heap at throttle patch point patrol dap check ' ]
 ok "commands_are_dumped_in_the_order_of_use" $?
 
 "$trapline" --help >"$tmp/help"

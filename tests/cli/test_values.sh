@@ -332,11 +332,12 @@ conditions_of_library()
 	chooses "$1" 'u && u->x == 11' owners 'good()'
 	chooses "$1" 's->y == 22' owners 'good()'
 	chooses "$1" 'str(s) == "hello"' text 'good()'
+	chooses "$1" 'str(v) == "view"' text 'good()'
 	chooses "$1" 'str(u->name) == "unique"' owners 'good()'
 	watch owners --if 'str(s->name) == "other"' -- "$tmp/$1"
 	! grep -q ' from ' "$tmp/out" && grep -q 'rejected 2 of 2' "$tmp/out" "$tmp/err"
 	ok "$1: another_text_is_rejected" $?
-	for test in 'str(v) == "view"' 's == 5'; do
+	for test in 'v == 5' 's == 5'; do
 		watch text --if "$test" -- "$tmp/$1"
 		[ $? = 2 ] && grep -q 'a condition compares numbers, but this is' "$tmp/err"
 		ok "$1: --if '$test' is refused" $?

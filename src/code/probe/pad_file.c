@@ -178,7 +178,7 @@ static int join(struct span *a, struct span *b)
 static int join_nearest(uint64_t start, int above)
 {
 	struct span *span = span_find(start);
-	struct span *other = nearest(span, above);
+	struct span *other = span ? nearest(span, above) : NULL;
 
 	return other ? join(span, other) : -ENOENT;
 }

@@ -170,7 +170,7 @@ static int is_taken(uint64_t address)
 	const struct pad_page *page = page_find(page_of(address));
 	uint32_t byte = address & (PAGE_BYTES - 1);
 
-	return page->taken[byte / 64] >> byte % 64 & 1;
+	return !page || (page->taken[byte / 64] >> byte % 64 & 1);
 }
 
 static void mark(uint64_t address, int is_pad)
@@ -178,6 +178,8 @@ static void mark(uint64_t address, int is_pad)
 	struct pad_page *page = page_find(page_of(address));
 	uint32_t byte = address & (PAGE_BYTES - 1);
 
+	if (!page)
+		return;
 	page->taken[byte / 64] &= ~(1ull << byte % 64);
 	page->taken[byte / 64] |= (uint64_t)is_pad << byte % 64;
 }
