@@ -298,7 +298,7 @@ started="$started $other_pid"
 patrol <<END
 rule one { user = {"nobody"}
   name = {"$wrong"}
-  tool = {heap, points, race}
+  tool = {heap, points}
   point = {"handle_request request {number}"}
   for = "1s"
   every = "1s" }
@@ -306,7 +306,7 @@ road file { to = "$tmp/restricted-findings" }
 END
 trapline=$unrestricted
 eventually visits 'any(.tool == "heap" and .end == "time") and any(.tool == "points" and .end == "time") and
-	any(.tool == "race" and .end == "time") and all(.end != "failed" and .end != "refused")' &&
+	all(.end != "failed" and .end != "refused")' &&
 	jq -e -s "any(.kind == \"use-after-free\" and .pid == $other_pid) and any(.type == \"hit\")" \
 		"$tmp/restricted-findings" >/dev/null
 ok "the_rights_of_the_unit_are_enough" $?

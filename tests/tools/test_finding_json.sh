@@ -50,7 +50,7 @@ fi
 flow_of()
 {
 	timeout -k 20 60 "$trapline" flow --json --limit 1 -- "$victims/shouter" flow 1 2>/dev/null |
-		jq -r 'select(.type == "flow").fingerprint' | sort -u
+		jq -r 'select(.type == "flow" and .kind != "residue").fingerprint' | sort -u
 }
 one=$(flow_of)
 [ -n "$one" ] && [ "$one" = "$(flow_of)" ]
