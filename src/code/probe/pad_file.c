@@ -73,25 +73,42 @@ static int write_file(uint64_t offset, const uint8_t *bytes, size_t n)
 	return sys_of_fd(SYS_pwrite64, kept.fd, bytes, n, offset, 0) == (long)n ? 0 : -EIO;
 }
 
-/* Whether it has start: before v4.17 the flag is a hint only. */
-static int map_at(uint64_t start, size_t bytes, int flags, int fd)
+/* -EEXIST: something is there. Before v4.17 the flag of mmap(2) is a hint only. */
+static int map_at(uint64_t start, size_t bytes, int protection, int flags, int fd)
 {
-	uint64_t at = (uint64_t)sys_mmap((void *)(uintptr_t)start, bytes, PROT_READ | PROT_EXEC,
-					 MAP_PRIVATE | MAP_FIXED_NOREPLACE | flags, fd,
-					 fd < 0 ? 0 : start);
+	void *memory = (void *)sys_mmap((void *)(uintptr_t)start, bytes, protection,
+					MAP_PRIVATE | flags, fd, fd < 0 ? 0 : start);
 
-	if (!memory_failed((void *)(uintptr_t)at) && at != start)
-		memory_unmap((void *)(uintptr_t)at, bytes);
-	return at == start ? 0 : -EBUSY;
+	if (memory_failed(memory))
+		return memory_error(memory);
+	if ((uintptr_t)memory == start)
+		return 0;
+	memory_unmap(memory, bytes);
+	return -EEXIST;
 }
 
 /* A core file would have the holes too. */
-static int map_file(uint64_t start, size_t bytes)
+static int map_file(uint64_t start, size_t bytes, int flags)
 {
-	int err = map_at(start, bytes, 0, kept.fd);
+	int err = map_at(start, bytes, PROT_READ | PROT_EXEC, flags, kept.fd);
 
 	if (!err)
 		sys3(SYS_madvise, start, bytes, MADV_DONTDUMP);
+	return err;
+}
+
+/* Most addresses are taken where memory is crowded, so that is asked before anything is written. */
+static int map_filled(uint64_t start, const uint8_t *page)
+{
+	int err = map_at(start, PAGE_BYTES, PROT_NONE, MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1);
+
+	if (err)
+		return err;
+	err = write_file(start, page, PAGE_BYTES);
+	if (!err)
+		err = map_file(start, PAGE_BYTES, MAP_FIXED);
+	if (err)
+		memory_unmap((void *)(uintptr_t)start, PAGE_BYTES);
 	return err;
 }
 
@@ -102,11 +119,11 @@ int pad_file_map(uint64_t start, const uint8_t *page)
 
 	if (!err && ((span && span->file != file) || (!span && span_count == SPANS_MOST)))
 		err = -ENOSPC;
-	if (!err)
-		err = write_file(start, page, PAGE_BYTES);
-	if (err || span)
+	if (err)
 		return err;
-	err = map_file(start, PAGE_BYTES);
+	if (span)
+		return write_file(start, page, PAGE_BYTES);
+	err = map_filled(start, page);
 	if (!err)
 		spans[span_count++] = (struct span){ start, start + PAGE_BYTES, file };
 	return err;
@@ -114,7 +131,9 @@ int pad_file_map(uint64_t start, const uint8_t *page)
 
 int pad_page_map(uint64_t start)
 {
-	return span_find(start) ? 0 : map_at(start, PAGE_BYTES, MAP_ANONYMOUS, -1);
+	return span_find(start) ? 0 :
+				  map_at(start, PAGE_BYTES, PROT_READ | PROT_EXEC,
+					 MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1);
 }
 
 void pad_page_unmap(uint64_t start)
@@ -166,7 +185,8 @@ static int join(struct span *a, struct span *b)
 	const uint64_t gap = gap_of(a, b);
 	const uint64_t from = a->end <= b->start ? a->end : b->end;
 
-	if (gap > NEAR_BYTES || gap > may_join_bytes || (gap && map_file(from, gap)))
+	if (gap > NEAR_BYTES || gap > may_join_bytes ||
+	    (gap && map_file(from, gap, MAP_FIXED_NOREPLACE)))
 		return -EBUSY;
 	may_join_bytes -= gap;
 	a->start = a->start < b->start ? a->start : b->start;

@@ -13,9 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A page of the file with these bytes, at a free address. 0; -errno: it cannot be from a file. */
+/*
+ * A page of the file with these bytes. 0; -EEXIST: the address is taken; another -errno: it cannot
+ * be from a file.
+ */
 int pad_file_map(uint64_t start, const uint8_t *page);
-/* A page of its own that is to be written; 0 or -EBUSY. */
+/* A page of its own that is to be written; 0 or -errno. */
 int pad_page_map(uint64_t start);
 /* A page that no jump leads to. */
 void pad_page_unmap(uint64_t start);

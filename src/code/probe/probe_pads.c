@@ -88,7 +88,11 @@ static int page_make(uint64_t start)
 {
 	uint64_t begin_ns = clock_now_ns();
 
-	if (pad_file_map(start, filled)) {
+	const int err = pad_file_map(start, filled);
+
+	if (err == -EEXIST)
+		return -EBUSY;
+	if (err) {
 		if (pad_page_map(start))
 			return -EBUSY;
 		if (text_write_fresh(start, filled, sizeof(filled))) {
@@ -138,11 +142,13 @@ static struct pad_page *page_need(uint64_t start, uint64_t heap_grows)
 
 	if (page && page->is_mapped)
 		return page;
-	if (is_others(start, heap_grows))
+	if (is_others(start, heap_grows) || page_make(start))
 		return NULL;
 	page = row_need(start);
-	if (!page || page_make(start))
+	if (!page) {
+		pad_page_unmap(start);
 		return NULL;
+	}
 	memset(page->taken, 0, MAP_WORDS * sizeof(*page->taken));
 	page->is_mapped = 1;
 	page->is_fresh = 1;
