@@ -7,6 +7,9 @@
  * and any other is a failure. Threads are created in the meantime.
  */
 #include "cli/commands/check_code.h"
+
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "cli/cmd.h"
 #include "cli/commands/check_code_words.h"
 #include "cli/message.h"
@@ -19,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SITES 64
@@ -40,26 +42,22 @@ static struct {
 	uint64_t failures;
 } test;
 
-#define get(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
-#define set(p, v) __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
-#define add(p) __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST)
-
 static void call_one(unsigned int site)
 {
-	const uint64_t before = get(&test.state);
+	const uint64_t before = atomic_get(&test.state);
 	unsigned int got = ((code_function)(void *)(test.code + site * APART))();
-	const uint64_t after = get(&test.state);
+	const uint64_t after = atomic_get(&test.state);
 
-	add(&test.calls);
+	atomic_add(&test.calls, 1u);
 	if (got != 1 && got != 2)
-		add(&test.failures);
+		atomic_add(&test.failures, 1u);
 	else if (before == after && !(after & 1) && got != (after >> 1 & 1 ? 1 : 2))
-		add(&test.stale);
+		atomic_add(&test.stale, 1u);
 }
 
 static void *call_all(void *arg)
 {
-	while (!get(&test.is_over))
+	while (!atomic_get(&test.is_over))
 		for (unsigned int i = 0; i < SITES; i++)
 			call_one(i);
 	return NULL;
@@ -70,14 +68,6 @@ static void *call_once(void *arg)
 	for (unsigned int i = 0; i < SITES; i++)
 		call_one(i);
 	return NULL;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* All at once, from what the number before left to what this one states. */
@@ -93,28 +83,28 @@ static int change(uint64_t number)
 			words_of[number & 1],
 			WORDS_CHANGED,
 		};
-	set(&test.state, number << 1 | 1);
+	atomic_set(&test.state, number << 1 | 1);
 	int err = trapline_poke(sites, SITES, &opts);
-	set(&test.state, number << 1);
+	atomic_set(&test.state, number << 1);
 	return err;
 }
 
 /* Until each thread has called something between two changes, or has had the time to. */
 static void let_calls_pass(unsigned int runners)
 {
-	const uint64_t enough = get(&test.calls) + (uint64_t)runners * SITES;
+	const uint64_t enough = atomic_get(&test.calls) + (uint64_t)runners * SITES;
 
-	for (int i = 0; i < SETTLE_SPINS && get(&test.calls) < enough; i++)
+	for (int i = 0; i < SETTLE_SPINS && atomic_get(&test.calls) < enough; i++)
 		if (i % 64 == 63)
 			sched_yield();
 }
 
 static int change_for(uint64_t for_ns, unsigned int runners, uint64_t *rounds)
 {
-	const uint64_t end = now_ns() + for_ns;
+	const uint64_t end = clock_now_ns() + for_ns;
 	int err = 0;
 
-	for (*rounds = 0; !err && now_ns() < end; ++*rounds) {
+	for (*rounds = 0; !err && clock_now_ns() < end; ++*rounds) {
 		pthread_t born;
 
 		err = change(*rounds + 1);
@@ -152,7 +142,7 @@ static int run(uint64_t for_ns, unsigned int runners, uint64_t *rounds)
 	while (count < runners && !pthread_create(&threads[count], NULL, call_all, NULL))
 		count++;
 	err = change_for(for_ns, count, rounds);
-	set(&test.is_over, 1);
+	atomic_set(&test.is_over, 1);
 	while (count > 0)
 		pthread_join(threads[--count], NULL);
 	trapline_code_free(test.code);
