@@ -12,6 +12,7 @@
 #include <trapline/trapline.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,26 @@ bool targets_identify(pid_t pid, struct target_identity *out)
 bool targets_has_name(const struct target_identity *who, const char *name)
 {
 	return !strncmp(who->comm, name, NAME_BYTES) || !strcmp(basename(who->exe), name);
+}
+
+int targets_each(int (*act)(void *arg, pid_t pid, const struct target_identity *who), void *arg)
+{
+	static char self[PATH_MAX];
+	struct target_identity who;
+	DIR *d = opendir("/proc");
+	int err = d ? 0 : -errno;
+
+	if (!self[0] && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		self[0] = 0;
+	for (struct dirent *e; d && !err && (e = readdir(d));) {
+		pid_t pid = atoi(e->d_name);
+
+		if (pid > 0 && targets_identify(pid, &who) && strcmp(who.exe, self) != 0)
+			err = act(arg, pid, &who);
+	}
+	if (d)
+		closedir(d);
+	return err;
 }
 
 static bool is_named(pid_t pid, const char *name)

@@ -7,7 +7,6 @@
 #include "cli/launch/program.h"
 #include "cli/observe/targets_find.h"
 
-#include <dirent.h>
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -130,9 +129,17 @@ static int add(struct patrol_processes *p, const struct patrol_process *one)
 	return 0;
 }
 
-static int see(struct patrol_processes *p, const struct patrol_rules *r, pid_t pid,
-	       const struct target_identity *id, double now)
+struct look {
+	struct patrol_processes *processes;
+	const struct patrol_rules *rules;
+	double now;
+};
+
+static int see(void *arg, pid_t pid, const struct target_identity *id)
 {
+	const struct look *look = arg;
+	const struct patrol_rules *r = look->rules;
+	struct patrol_processes *p = look->processes;
 	int64_t start;
 	size_t rule = rule_of(r, pid, id);
 
@@ -153,7 +160,7 @@ static int see(struct patrol_processes *p, const struct patrol_rules *r, pid_t p
 				      .program = strdup(id->exe),
 				      .program_id = program_id(pid),
 				      .rule = rule,
-				      .waits_from = now,
+				      .waits_from = look->now,
 				      .is_there = true };
 	int err = new.program ? add(p, &new) : -ENOMEM;
 	if (err)
@@ -176,29 +183,16 @@ static void drop_ended(struct patrol_processes *p)
 
 int patrol_processes_look(struct patrol_processes *p, const struct patrol_rules *r, double now)
 {
-	static char self[PATH_MAX];
-	struct target_identity id;
-	DIR *d = opendir("/proc");
-	int err = d ? 0 : -errno;
+	struct look look = { p, r, now };
 
-	if (!self[0] && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		self[0] = 0;
 	if (!p->matches)
 		p->matches = calloc(r->rule_count, sizeof(*p->matches));
 	if (!p->matches)
-		err = -ENOMEM;
+		return -ENOMEM;
+	memset(p->matches, 0, r->rule_count * sizeof(*p->matches));
 	for (size_t i = 0; i < p->count; i++)
 		p->row[i].is_there = false;
-	if (!err)
-		memset(p->matches, 0, r->rule_count * sizeof(*p->matches));
-	for (struct dirent *e; d && !err && (e = readdir(d));) {
-		pid_t pid = atoi(e->d_name);
-
-		if (pid > 0 && targets_identify(pid, &id) && strcmp(id.exe, self) != 0)
-			err = see(p, r, pid, &id, now);
-	}
-	if (d)
-		closedir(d);
+	int err = targets_each(see, &look);
 	if (!err)
 		drop_ended(p);
 	return err;

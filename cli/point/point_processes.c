@@ -7,10 +7,7 @@
 #include "base/maps.h"
 #include "cli/observe/targets_find.h"
 
-#include <dirent.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static int add(struct point_processes *p, pid_t pid, size_t name)
 {
@@ -21,28 +18,30 @@ static int add(struct point_processes *p, pid_t pid, size_t name)
 	return err;
 }
 
-int point_processes_read(struct point_processes *p, const char *const *names, size_t count)
+/* The names that are wanted, and the processes that have them. */
+struct wanted {
+	struct point_processes *found;
+	const char *const *names;
+	size_t count;
+};
+
+static int add_named(void *arg, pid_t pid, const struct target_identity *who)
 {
-	static char self[PATH_MAX];
-	struct target_identity who;
-	DIR *d = opendir("/proc");
+	const struct wanted *w = arg;
 	int err = 0;
 
-	if (!self[0] && readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
-		self[0] = 0;
-	p->count = 0;
-	for (struct dirent *e; d && !err && (e = readdir(d));) {
-		pid_t pid = atoi(e->d_name);
-
-		if (pid <= 0 || !targets_identify(pid, &who) || !strcmp(who.exe, self))
-			continue;
-		for (size_t i = 0; i < count && !err; i++)
-			if (targets_has_name(&who, names[i]))
-				err = add(p, pid, i);
-	}
-	if (d)
-		closedir(d);
+	for (size_t i = 0; i < w->count && !err; i++)
+		if (targets_has_name(who, w->names[i]))
+			err = add(w->found, pid, i);
 	return err;
+}
+
+int point_processes_read(struct point_processes *p, const char *const *names, size_t count)
+{
+	struct wanted wanted = { p, names, count };
+
+	p->count = 0;
+	return targets_each(add_named, &wanted);
 }
 
 void point_processes_free(struct point_processes *p)
