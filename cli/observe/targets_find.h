@@ -18,7 +18,7 @@ bool targets_identify(pid_t pid, struct target_identity *out);
 bool targets_has_name(const struct target_identity *who, const char *name);
 
 /*
- * Calls act for each process that targets_identify() knows, but for those of this program, until it
+ * Calls act for each process that targets_identify() knows, except those of this program, until it
  * returns another value than 0. That value, or -errno.
  */
 int targets_each(int (*act)(void *arg, pid_t pid, const struct target_identity *who), void *arg);

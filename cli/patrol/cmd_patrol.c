@@ -127,7 +127,7 @@ static int check(const char *path)
 static bool is_visiting(const struct folder *folder)
 {
 	int err;
-	json_t *j = folder_read(folder, PATROL_STATE, 16u << 20, &err);
+	json_t *j = folder_read(folder, PATROL_STATE, PATROL_STATE_BYTES, &err);
 	bool visits = json_is_object(json_object_get(j, "visiting"));
 
 	json_decref(j);

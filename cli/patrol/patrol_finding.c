@@ -2,23 +2,17 @@
 /* patrol_finding.c - see patrol_finding.h. */
 #include "cli/patrol/patrol_finding.h"
 
+#include "report/json_text.h"
+
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define HIDDEN "<redacted>"
 
-void patrol_time_text(double seconds, char *text, size_t n)
+json_t *patrol_time(double seconds)
 {
-	time_t whole = (time_t)floor(seconds);
-	char date[32];
-	struct tm utc;
-
-	gmtime_r(&whole, &utc);
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(text, n, "%s.%03dZ", date, (int)((seconds - floor(seconds)) * 1000));
+	return run_json_time((uint64_t)(seconds * 1e9));
 }
 
 /* Visits have numbers over restarts, so an id is unique on this host until its state is removed. */
@@ -26,15 +20,13 @@ json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visi
 			  const json_t *line, double now)
 {
 	char id[160];
-	char time[40];
 
 	/* The visit itself is number 0 of it. */
 	snprintf(id, sizeof(id), "%.64s-%" PRIx64 "-%" PRIu64 "-%" PRIu64, r->host,
 		 (uint64_t)v->began, v->number, v->runs ? v->findings : 0);
-	patrol_time_text(now, time, sizeof(time));
-	json_t *finding = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "id", id, "host", r->host,
-				    "time", time, "rule", v->rule->title, "program", v->who.program,
-				    "build_id", v->build_id);
+	json_t *finding = json_pack("{s:s, s:s, s:o, s:s, s:s, s:s}", "id", id, "host", r->host,
+				    "time", patrol_time(now), "rule", v->rule->title, "program",
+				    v->who.program, "build_id", v->build_id);
 	if (!finding || json_object_update(finding, (json_t *)(uintptr_t)line)) {
 		json_decref(finding);
 		return NULL;

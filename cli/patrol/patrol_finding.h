@@ -17,7 +17,7 @@ json_t *patrol_finding_of_visit(const struct patrol_rules *r, const struct patro
  */
 json_t *patrol_finding_without_values(const json_t *finding);
 
-/* "2026-11-28T00:12:53.626Z" */
-void patrol_time_text(double seconds, char *text, size_t n);
+/* Seconds of the epoch in the form of all JSON. */
+json_t *patrol_time(double seconds);
 
 #endif

@@ -34,7 +34,6 @@ struct serve {
 	uint64_t look_ns; /* the next */
 	uint64_t wrote_ns;
 	uint64_t metrics_ns;
-	bool was_stopped;
 	bool is_log_noted;
 	int metrics_err;
 };
@@ -55,13 +54,11 @@ static void log_visit(struct serve *v, const char *event)
 {
 	const struct patrol_visit *one = &v->state.visit;
 	bool has_ended = !one->runs;
-	char time[40];
-
-	patrol_time_text(wall_time(), time, sizeof(time));
-	json_t *line = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:s, s:s}", "type", "visit",
-				 "event", event, "time", time, "visit", (json_int_t)one->number,
-				 "rule", one->rule->title, "pid", one->who.pid, "program",
-				 one->who.program, "tool", patrol_tool_name(one->tool));
+	json_t *line = json_pack("{s:s, s:s, s:o, s:I, s:s, s:i, s:s, s:s}", "type", "visit",
+				 "event", event, "time", patrol_time(wall_time()), "visit",
+				 (json_int_t)one->number, "rule", one->rule->title, "pid",
+				 one->who.pid, "program", one->who.program, "tool",
+				 patrol_tool_name(one->tool));
 	if (line && has_ended) {
 		json_object_set_new(line, "end", json_string(patrol_end_name(one->end)));
 		json_object_set_new(line, "seconds",
@@ -260,7 +257,8 @@ static void step(struct serve *v)
 	visit(v);
 	for (size_t i = 0; i < s->rules->road_count; i++) {
 		road_step(&s->road[i]);
-		s->is_dirty = s->is_dirty || s->road[i].count;
+		s->is_dirty = s->is_dirty || s->road[i].has_news;
+		s->road[i].has_news = false;
 	}
 	write_metrics(v);
 	if (s->is_dirty && now - v->wrote_ns >= SECOND_NS) {

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STATE_BYTES_MAX (16u << 20)
-
 /* Processes have the same numbers as long as the machine runs. */
 static void read_boot_id(char *text, size_t n)
 {
@@ -106,24 +104,19 @@ static json_t *rules_to_json(const struct patrol_state *s)
 
 static json_t *visit_to_json(const struct patrol_visit *v)
 {
-	char time[40];
-
 	if (!v->runs)
 		return json_null();
-	patrol_time_text(v->began, time, sizeof(time));
-	return json_pack("{s:i, s:s, s:s, s:s, s:s}", "pid", v->who.pid, "program", v->who.program,
-			 "rule", v->rule->title, "tool", patrol_tool_name(v->tool), "began", time);
+	return json_pack("{s:i, s:s, s:s, s:s, s:o}", "pid", v->who.pid, "program", v->who.program,
+			 "rule", v->rule->title, "tool", patrol_tool_name(v->tool), "began",
+			 patrol_time(v->began));
 }
 
 void patrol_state_write(struct patrol_state *s)
 {
-	char boot[64];
 	const struct patrol_account *a = &s->account;
-
-	read_boot_id(boot, sizeof(boot));
 	json_t *j = json_pack(
 		"{s:s, s:s, s:I, s:o, s:s, s:f, s:f, s:f, s:o, s:o, s:I, s:I, s:o, s:o, s:o}",
-		"boot", boot, "host", s->rules->host, "number", (json_int_t)s->visit.number,
+		"boot", s->boot, "host", s->rules->host, "number", (json_int_t)s->visit.number,
 		"visiting", visit_to_json(&s->visit), "idle", s->idle ? s->idle : "",
 		"budget_percent", s->rules->budget, "spent_percent",
 		patrol_account_share(a, clock_now_ns()), "cpu_seconds",
@@ -198,9 +191,8 @@ static void read_roads(struct patrol_state *s, const json_t *j)
 /* A state of another boot has counters and refusals, and no processes of today. */
 void patrol_state_read(struct patrol_state *s)
 {
-	char boot[64];
 	int err;
-	json_t *j = folder_read(&s->folder, PATROL_STATE, STATE_BYTES_MAX, &err);
+	json_t *j = folder_read(&s->folder, PATROL_STATE, PATROL_STATE_BYTES, &err);
 	const char *then = json_string_value(json_object_get(j, "boot"));
 	json_t *seen = json_object_get(j, "seen");
 
@@ -209,8 +201,8 @@ void patrol_state_read(struct patrol_state *s)
 			 "cannot read %s/" PATROL_STATE ": %s; the counters begin at 0",
 			 s->folder.path,
 			 err == -EBADMSG ? "trapline did not write it" : strerror(-err));
-	read_boot_id(boot, sizeof(boot));
-	if (!then || strcmp(boot, then) != 0)
+	read_boot_id(s->boot, sizeof(s->boot));
+	if (!then || strcmp(s->boot, then) != 0)
 		json_object_del(seen, "processes");
 	read_counts(s, j);
 	read_roads(s, j);

@@ -12,6 +12,7 @@
 #define PATROL_STATE "state.json"
 #define PATROL_STOP "stop" /* a file with this name: no visit */
 #define PATROL_LOG "patrol.jsonl"
+#define PATROL_STATE_BYTES (16u << 20) /* at most */
 #define PATROL_KINDS 64
 
 struct patrol_count {
@@ -23,6 +24,7 @@ struct patrol_count {
 /* The counters are those of all patrols in this folder. */
 struct patrol_state {
 	const struct patrol_rules *rules;
+	char boot[64]; /* the ID of this boot, once the state was read */
 	struct folder folder;
 	struct patrol_processes processes;
 	struct patrol_account account;

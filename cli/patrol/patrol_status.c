@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STATE_BYTES_MAX (16u << 20)
-
 static json_int_t number_of(const json_t *j, const char *name)
 {
 	return json_integer_value(json_object_get(j, name));
@@ -128,7 +126,7 @@ int patrol_status_print(const struct folder *folder, bool as_json)
 {
 	int err = -ENOENT;
 	json_t *j = folder->fd < 0 ? NULL :
-				     folder_read(folder, PATROL_STATE, STATE_BYTES_MAX, &err);
+				     folder_read(folder, PATROL_STATE, PATROL_STATE_BYTES, &err);
 	bool is_served = folder_is_served(folder);
 	bool is_stopped = folder->fd >= 0 && !faccessat(folder->fd, PATROL_STOP, F_OK, 0);
 

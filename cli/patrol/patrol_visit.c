@@ -3,6 +3,7 @@
 #include "cli/patrol/patrol_visit.h"
 
 #include "base/clock.h"
+#include "cli/cmd.h"
 #include "cli/launch/program.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LATE_NS UINT64_C(60000000000) /* for the attach and the report */
@@ -213,8 +213,7 @@ static void name_end(struct patrol_visit *v, int status)
 		v->end = WIFEXITED(status) && v->reason[0] ? PATROL_END_REFUSED : PATROL_END_FAILED;
 	if (v->end == PATROL_END_FAILED && !v->reason[0])
 		snprintf(v->reason, sizeof(v->reason), "trapline %s ended by itself, status %d",
-			 patrol_tool_name(v->tool),
-			 WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+			 patrol_tool_name(v->tool), cli_status_of(status));
 	if (v->end != PATROL_END_FAILED && v->end != PATROL_END_REFUSED)
 		v->reason[0] = 0;
 }

@@ -107,6 +107,7 @@ static void remove_first(struct road *r, size_t count)
 		free(r->entry[i].line);
 	}
 	r->count -= count;
+	r->has_news = true;
 	memmove(r->entry, r->entry + count, r->count * sizeof(*r->entry));
 	r->is_stale = r->is_stale || count;
 }
@@ -173,6 +174,7 @@ void road_add(struct road *r, const json_t *finding)
 {
 	char *line = json_dumps(finding, JSON_COMPACT | JSON_ENSURE_ASCII);
 
+	r->has_news = true;
 	if (line && !take(r, line, key_of(finding), true))
 		return;
 	free(line);
@@ -231,6 +233,7 @@ static void failed(struct road *r, const char *why)
 	bool was_well = !r->reason[0];
 
 	snprintf(r->reason, sizeof(r->reason), "%s", why);
+	r->has_news = true;
 	if (was_well)
 		cli_note(PATROL_COMMAND,
 			 "road %s: %s; %zu finding%s wait%s on disk, and it is tried again",

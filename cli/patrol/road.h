@@ -51,6 +51,7 @@ struct road {
 	/* The spool on disk: */
 	int spool; /* -1: not open */
 	bool is_stale;
+	bool has_news; /* its counters or its reason have changed */
 	uint64_t wrote_ns;
 };
 

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #define MESSAGE_BYTES 400
-#define NOT_FOUND 127 /* of the program that child.h starts */
 
 static const char *text_of(const json_t *j, const char *name)
 {
@@ -179,8 +178,7 @@ static void otlp_words(const struct road *r, struct child_words *w)
 		"--data-binary", "@-",	     "--write-out",  "\n%{http_code}\n"
 	};
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		child_words_add(w, words[i], NULL);
+	child_words_add_all(w, words, sizeof(words) / sizeof(words[0]));
 	child_words_add(w, "--url", NULL);
 	child_words_add(w, r->rule->to, NULL);
 }
@@ -223,8 +221,7 @@ static void postgres_words(const struct road *r, struct child_words *w)
 					     "--set",	"VERBOSITY=verbose",
 					     "--dbname" };
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		child_words_add(w, words[i], NULL);
+	child_words_add_all(w, words, sizeof(words) / sizeof(words[0]));
 	child_words_add(w, r->rule->to, NULL);
 }
 
@@ -330,7 +327,7 @@ enum road_answer road_send_answer(struct road *r, int status)
 {
 	bool is_otlp = r->rule->kind == ROAD_OTLP;
 
-	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_NOT_FOUND)
 		snprintf(r->said, sizeof(r->said),
 			 is_otlp ? "curl is missing: install curl" :
 				   "psql is missing: install postgresql-client");

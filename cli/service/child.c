@@ -30,6 +30,12 @@ void child_words_add(struct child_words *w, const char *option, const char *valu
 	w->word[w->count] = NULL;
 }
 
+void child_words_add_all(struct child_words *w, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		child_words_add(w, words[i], NULL);
+}
+
 void child_words_free(struct child_words *w)
 {
 	while (w->count)
@@ -51,15 +57,15 @@ static void run(const char *program, char *const *words, const struct ends *ends
 	setpgid(0, 0);
 	if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(ends->out[1], STDOUT_FILENO) < 0 ||
 	    dup2(ends->err[1], STDERR_FILENO) < 0)
-		_exit(127);
+		_exit(CHILD_NOT_FOUND);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != service)
-		_exit(127);
+		_exit(CHILD_NOT_FOUND);
 	if (program)
 		execvp(program, words);
 	else
 		execv("/proc/self/exe", words);
-	_exit(127);
+	_exit(CHILD_NOT_FOUND);
 }
 
 static void close_both(const int *fds)

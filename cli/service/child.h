@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #define CHILD_WORDS_MAX 64
+#define CHILD_NOT_FOUND 127 /* the exit status where PATH has no such program */
 
 /* Each word is memory of its own. */
 struct child_words {
@@ -24,6 +25,8 @@ struct child_words {
 
 /* `option`, or `option=value`. */
 void child_words_add(struct child_words *w, const char *option, const char *value);
+/* Each word as it is. */
+void child_words_add_all(struct child_words *w, const char *const *words, size_t n);
 void child_words_free(struct child_words *w);
 
 /* What came from a pipe and has no end of line yet. */
@@ -50,7 +53,7 @@ struct child {
 
 /*
  * program NULL: this one; else it is found in PATH. input: its standard input, which stays the
- * caller's; -1: nothing. 0 or -errno; that PATH has no such program is seen as its exit status 127.
+ * caller's; -1: nothing. 0 or -errno; a program that is missing is seen by its exit status.
  */
 int child_start(struct child *c, const char *program, const struct child_words *words, int input);
 /*
