@@ -59,7 +59,7 @@ static const struct opt options[] = {
 const struct opt_syntax report_syntax = {
 	.command = COMMAND,
 	.usage = "{FILE | --from SOURCE} [OPTION...]",
-	.about = "Shows what trapline record wrote to FILE.",
+	.about = "Shows what trapline record wrote to FILE, or what trapline patrol found.",
 	.tail = "forms:\n"
 		"  text    the hits and the summary, as trapline watch or break prints them\n"
 		"  json    one JSON object a line, as with --json\n"

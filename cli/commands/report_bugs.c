@@ -22,7 +22,6 @@
 #define POSTGRES "postgres:"
 #define LINE_BYTES_MAX (1u << 20)
 #define WAIT_MS 100
-#define NOT_FOUND 127 /* of the program that child.h starts */
 
 /* A pipe to it would wait for ever. */
 static int read_file(struct bugs *b, const char *path)
@@ -31,11 +30,12 @@ static int read_file(struct bugs *b, const char *path)
 	char *text = NULL;
 	size_t size = 0;
 	ssize_t n;
-	FILE *f = stat(path, &st) || !S_ISREG(st.st_mode) ? NULL : fopen(path, "re");
 
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return cli_wrong(COMMAND, "cannot read %s: it is not a file", path);
+	FILE *f = fopen(path, "re");
 	if (!f)
-		return cli_wrong(COMMAND, "cannot read %s: %s", path,
-				 errno ? strerror(errno) : "not a file");
+		return cli_wrong(COMMAND, "cannot read %s: %s", path, strerror(errno));
 	while ((n = line_read(&text, &size, f, LINE_BYTES_MAX)) > 0)
 		if (text[strspn(text, " \t\r\n")])
 			bugs_add(b, text, (size_t)n);
@@ -104,8 +104,7 @@ static int read_postgres(struct bugs *b, const char *connection)
 	int status = 0;
 	bool has_ended = false;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		child_words_add(&w, words[i], NULL);
+	child_words_add_all(&w, words, sizeof(words) / sizeof(words[0]));
 	child_words_add(&w, connection, NULL);
 	int err = child_start(&c, "psql", &w, -1);
 	child_words_free(&w);
@@ -121,7 +120,7 @@ static int read_postgres(struct bugs *b, const char *connection)
 	}
 	child_release(&c);
 	status = cli_status_of(status);
-	if (status == NOT_FOUND)
+	if (status == CHILD_NOT_FOUND)
 		return cli_wrong(COMMAND, "psql is missing: install postgresql-client");
 	return status ? cli_wrong(COMMAND, "cannot read the database: %s", q.said) : CLI_OK;
 }

@@ -111,6 +111,7 @@ else
 fi
 
 wrong "a_missing_folder_is_reported" "cannot read $tmp/none: No such file" --from "$tmp/none"
+wrong "what_is_not_a_file_is_reported" "cannot read /dev/null: it is not a file$" --from /dev/null
 mkdir "$tmp/empty"
 wrong "an_empty_folder_is_reported" "$tmp/empty has no file of JSON lines" --from "$tmp/empty"
 wrong "from_takes_no_file" "\-\-from takes --since, --as and --output only" --from "$folder" x
