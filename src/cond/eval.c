@@ -49,10 +49,6 @@ static int compare(const struct cond_step *step, uint64_t a, uint64_t b)
 	a ^= flip;
 	b ^= flip;
 	switch (step->op) {
-	case COND_EQ:
-		return a == b;
-	case COND_NE:
-		return a != b;
 	case COND_LT:
 		return a < b;
 	case COND_LE:
@@ -187,60 +183,84 @@ static uint64_t is_thread(const struct condition *c, const struct cond_step *ste
 	return (uint64_t)is_same(name, c->strings + step->arg, step->size);
 }
 
-/* Steps that put a number on the stack. */
-static int push(const struct condition *c, const struct cond_step *step, const struct cond_env *env,
-		uint64_t *slot)
+/* Steps that neither put one number on the stack, nor take two for one, nor jump. */
+static int change_top(const struct condition *c, const struct cond_step *step,
+		      const struct cond_env *env, uint64_t *top)
 {
 	switch (step->op) {
-	case COND_PUSH:
-		*slot = step->imm;
+	case COND_LOAD:
+		return load(step, env, top);
+	case COND_STRING:
+		return string_begins(c, step, env, top);
+	case COND_TO_WHOLE:
+		return soft_whole(*top, step->is_signed, top) ? 0 : -EFAULT;
+	case COND_POP:
 		return 0;
-	case COND_TERM:
-		return env->term(env, (enum cond_term)step->arg, slot);
-	case COND_REG:
-		return env->reg(env, step->arg, slot);
-	case COND_COUNT:
-		return env->count(env, step->arg, slot);
 	default:
-		*slot = is_thread(c, step, env);
+		top[-step->arg] = unary(step, top[-step->arg]);
 		return 0;
 	}
 }
 
-static int is_taken(const struct cond_step *step, uint64_t top)
+/* The number of the next step, or -EFAULT. One switch for all: a step costs less than two would. */
+static inline int do_step(const struct condition *c, const struct cond_env *env, int i,
+			  uint64_t *stack)
 {
-	if (step->op == COND_JUMP)
-		return 1;
-	return step->op == COND_JUMP_IF_1_KEEP ? top != 0 : top == 0;
+	const struct cond_step *step = &c->steps[i];
+	uint64_t *slot = stack + step->height;
+	uint64_t *top = slot - 1;
+	const int next = i + 1;
+	int err = 0;
+
+	switch (step->op) {
+	case COND_PUSH:
+		*slot = step->imm;
+		return next;
+	case COND_TERM:
+		err = env->term(env, (enum cond_term)step->arg, slot);
+		break;
+	case COND_REG:
+		err = env->reg(env, step->arg, slot);
+		break;
+	case COND_COUNT:
+		err = env->count(env, step->arg, slot);
+		break;
+	case COND_THREAD:
+		*slot = is_thread(c, step, env);
+		return next;
+	case COND_EQ:
+		top[-1] = top[-1] == *top;
+		return next;
+	case COND_NE:
+		top[-1] = top[-1] != *top;
+		return next;
+	case COND_FADD ... COND_SHR:
+	case COND_LT ... COND_GE:
+		err = binary(step, top[-1], *top, top - 1);
+		break;
+	case COND_JUMP:
+		return step->target;
+	case COND_JUMP_IF_0:
+	case COND_JUMP_IF_0_KEEP:
+		return *top ? next : step->target;
+	case COND_JUMP_IF_1_KEEP:
+		return *top ? step->target : next;
+	default:
+		err = change_top(c, step, env, top);
+	}
+	return err ? -EFAULT : next;
 }
 
 int cond_eval(const struct condition *c, const struct cond_env *env)
 {
 	uint64_t stack[COND_HEIGHT_MAX + 1];
+	const int count = (int)c->count;
 
 	stack[0] = 0;
-	for (uint32_t i = 0; i < c->count; i++) {
-		const struct cond_step *step = &c->steps[i];
-		uint64_t *slot = stack + step->height;
-		uint64_t *top = slot - 1;
-		int err = 0;
-
-		if (step->op <= COND_COUNT || step->op == COND_THREAD)
-			err = push(c, step, env, slot);
-		else if (step->op == COND_LOAD)
-			err = load(step, env, top);
-		else if (step->op == COND_STRING)
-			err = string_begins(c, step, env, top);
-		else if (step->op == COND_TO_WHOLE)
-			err = soft_whole(*top, step->is_signed, top) ? 0 : -EFAULT;
-		else if (step->op <= COND_BOOL || step->op == COND_IN)
-			top[-step->arg] = unary(step, top[-step->arg]);
-		else if (step->op <= COND_GE)
-			err = binary(step, top[-1], *top, top - 1);
-		else if (step->op != COND_POP && is_taken(step, step->height ? *top : 0))
-			i = step->target - 1u;
-		if (err)
-			return -EFAULT;
+	for (int i = 0; i < count;) {
+		i = do_step(c, env, i, stack);
+		if (i < 0)
+			return i;
 	}
 	return stack[0] != 0;
 }
