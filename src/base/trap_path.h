@@ -10,5 +10,7 @@
 #define BASE_TRAP_PATH_H
 
 #define TRAP_PATH __attribute__((section("trap_path"), noinline))
+/* A part of such a function, where a call costs as much as what it does. */
+#define TRAP_PATH_PART static inline __attribute__((always_inline))
 
 #endif

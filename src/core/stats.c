@@ -178,13 +178,21 @@ static void in_code_stats(struct trapline_event *ev, struct trapline_stats *s)
 	s->taken += waiting;
 }
 
+/* By the handler or the reader. A hit counts as rejected until the condition has let it pass. */
+static uint64_t rejected_outside_kernel(const struct trapline_event *ev)
+{
+	uint64_t hits = atomic_get(&ev->hits);
+
+	return ev->condition ? rest(hits, atomic_get(&ev->passed_condition)) : 0;
+}
+
 static int read_stats(struct trapline_event *ev, struct trapline_stats *out)
 {
 	struct trapline_stats s = {
 		.size = sizeof(s),
 		.delivered = atomic_get(&ev->delivered),
 		.hits = atomic_get(&ev->hits),
-		.rejected_condition = atomic_get(&ev->rejected_condition),
+		.rejected_condition = rejected_outside_kernel(ev),
 		.condition_faults = atomic_get(&ev->condition_faults),
 		.evaluated_in = ev->evaluated_in,
 		.rejected_skip = atomic_get(&ev->rejected_skip),

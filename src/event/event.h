@@ -290,7 +290,11 @@ struct trapline_event {
 	uint64_t skipped; /* by the handler or the reader */
 
 	uint64_t hits; /* not duplicates, before the condition and the limit */
-	uint64_t rejected_condition;
+	/*
+	 * What the handler or the reader let pass. The rest of hits was rejected: that is the
+	 * frequent case, and it counts once.
+	 */
+	uint64_t passed_condition;
 	uint64_t condition_faults;
 	uint64_t rejected_skip;
 	uint64_t delivered;

@@ -109,13 +109,13 @@ TRAP_PATH static int is_own_code(uint64_t pc)
 	       (uintptr_t)(__stop_trap_path - __start_trap_path);
 }
 
-TRAP_PATH static int is_nested(const ucontext_t *context)
+TRAP_PATH_PART int is_nested(const ucontext_t *context)
 {
 	return self.frame && frame_is_inside(self.frame, context);
 }
 
 /* In a callback, of an event or of a trap. */
-TRAP_PATH static int dispatch_is_inside(const ucontext_t *context)
+TRAP_PATH_PART int dispatch_is_inside(const ucontext_t *context)
 {
 	return is_nested(context) || poke_is_nested(context);
 }
@@ -138,8 +138,8 @@ TRAP_PATH static struct trapline_event *event_of(uint64_t data, uint32_t *part)
  * The kernel reads sig_data when it makes the signal, which is after the trap: a hit can carry
  * the generation of a move that came between. The address was recorded at the trap.
  */
-TRAP_PATH static int is_current(const struct trapline_event *ev, const struct siginfo_perf *info,
-				uint32_t part)
+TRAP_PATH_PART int is_current(const struct trapline_event *ev, const struct siginfo_perf *info,
+			      uint32_t part)
 {
 	uint32_t state = atomic_get(&ev->state);
 
@@ -234,7 +234,7 @@ TRAP_PATH static void fill_hit(struct trapline_event *ev, uint32_t part,
 }
 
 /* The condition, where the kernel could not decide it. */
-TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_hit *hit)
+TRAP_PATH_PART int is_wanted(struct trapline_event *ev, const struct trapline_hit *hit)
 {
 	struct condition_input input = { .hit = hit, .event = ev };
 
@@ -243,7 +243,8 @@ TRAP_PATH static int is_wanted(struct trapline_event *ev, const struct trapline_
 	input.hits = atomic_add(&ev->hits, 1u) + 1;
 	if (!ev->condition)
 		return 1;
-	input.hits_in_thread = condition_hit_in_thread(ev);
+	if (ev->thread_slot)
+		input.hits_in_thread = condition_hit_in_thread(ev);
 	if (cond_uses(ev->condition, COND_CPU))
 		sys3(SYS_getcpu, &input.cpu, NULL, NULL);
 	return condition_holds(ev, &input);
@@ -408,13 +409,9 @@ TRAP_PATH static void take_hit(struct trapline_event *ev, uint32_t part,
 }
 
 /* 1: the event waits for this thread to leave. 0: the hit is counted, and that is all. */
-TRAP_PATH static int enter(struct trapline_event *ev, uint32_t part,
-			   const struct siginfo_perf *info, const void *frame)
+TRAP_PATH_PART int enter(struct trapline_event *ev, uint32_t part, const struct siginfo_perf *info,
+			 const void *frame)
 {
-	if (!is_current(ev, info, part)) {
-		account_late(ev, info->data);
-		return 0;
-	}
 	if (!self.tid)
 		self.tid = sys_gettid();
 	self.frame = frame;
@@ -432,14 +429,18 @@ TRAP_PATH static int enter(struct trapline_event *ev, uint32_t part,
 TRAP_PATH static void enter_hit(struct trapline_event *ev, uint32_t part,
 				const struct siginfo_perf *info, ucontext_t *context)
 {
+	if (!is_current(ev, info, part)) {
+		account_late(ev, info->data);
+		return;
+	}
 	if (!enter(ev, part, info, __builtin_frame_address(0)))
 		return;
 	take_hit(ev, part, info, context, self.tid);
 	trap_leave();
 }
 
-TRAP_PATH static struct siginfo_perf info_of_probe(const struct trapline_event *ev,
-						   uint32_t generation, const ucontext_t *context)
+TRAP_PATH_PART struct siginfo_perf info_of_probe(const struct trapline_event *ev,
+						 uint32_t generation, const ucontext_t *context)
 {
 	return (struct siginfo_perf){
 		.code = TRAP_PERF_CODE,

@@ -132,7 +132,7 @@ void trap_probe_prepare(void)
 }
 
 /* 1: a callback is to be run. */
-TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
+TRAP_PATH_PART int asks(const struct code_probe *probe, ucontext_t *context)
 {
 	struct trapline_event *owner = atomic_get(&probe->owner);
 
@@ -140,13 +140,15 @@ TRAP_PATH static int asks(const struct code_probe *probe, ucontext_t *context)
 	       trap_enter_probe(owner, probe->generation, context);
 }
 
-/* Before the vector registers are saved. Where the thread continues; 0: trap_probe_take() knows. */
+/*
+ * Before the vector registers are saved. Where the thread continues; 0: trap_probe_take() knows.
+ * The context has the probe's address as its pc, and no uc_link yet.
+ */
 TRAP_PATH uint64_t trap_probe_ask(uint64_t number, ucontext_t *context)
 {
 	const struct code_probe *probe = &code_probes[number];
 	struct probe_gate *gate = probe_gate_of(atomic_get(&probe->owner));
 
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)probe->address;
 	context->uc_link = (void *)gate;
 	if (gate)
 		return GENERAL_REGS_ONLY ? gate->ask(gate, context) : 0;
@@ -253,7 +255,6 @@ __asm__(".pushsection trap_path, \"ax\", @progbits\n"
 	"cld\n"
 	"xor %eax, %eax\n"
 	"mov %rax, (%rsp)\n"
-	"mov %rax, 8(%rsp)\n"
 	"mov %rax, 16(%rsp)\n"
 	"mov %rax, 24(%rsp)\n"
 	"mov %rax, 32(%rsp)\n"

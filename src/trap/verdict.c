@@ -237,9 +237,10 @@ TRAP_PATH int condition_holds(struct trapline_event *ev, const struct condition_
 	};
 	int holds = cond_eval(ev->condition, &env);
 
-	if (holds > 0)
+	if (holds > 0) {
+		counter_add(&ev->passed_condition, 1);
 		return 1;
-	counter_add(&ev->rejected_condition, 1);
+	}
 	if (holds < 0)
 		counter_add(&ev->condition_faults, 1);
 	if (ev->mirror)
