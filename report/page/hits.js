@@ -27,7 +27,7 @@ function readHits() {
 	}
 	for (const name of ["thread", "place", "code", "text", "number", "result", "stack", "later", "key", "by"])
 		hits[name] = c[name] || null;
-	hits.index = Uint32Array.from({ length: hits.n }, (_, i) => i);
+	hits.isFit = new Uint8Array(hits.n);
 	state.to = end;
 	hits.ranks = { place: ranks(hits.place), code: ranks(hits.code), thread: ranks(hits.thread) };
 	hits.values = data.texts.map(t => /^[.[]/.test(t) ? t : t.split(" -> ").pop());
@@ -94,7 +94,12 @@ function fits(i, without) {
 			hits[r[1]][i] >= r[2] && hits[r[1]][i] <= r[3]) && isFound(i);
 }
 function select() {
-	view = [...hits.index.filter(i => fits(i))];
+	view = [];
+	/* Once for each change: all that is drawn asks for it. */
+	for (let i = 0; i < hits.n; i++) {
+		hits.isFit[i] = fits(i);
+		if (hits.isFit[i]) view.push(i);
+	}
 	if (state.order !== "time")
 		view.sort((a, b) => (hits.number[b] ?? -Infinity) - (hits.number[a] ?? -Infinity));
 }
@@ -253,11 +258,10 @@ function tableCard(what, title) {
 /* page.html#hit=12 */
 function markFromAddress() {
 	const wanted = Number((location.hash.match(/^#hit=(\d+)$/) || [])[1] ?? -1);
-	if (wanted < 0 || !hits.n) return false;
+	if (wanted < 0 || !hits.n) return;
 	const i = Math.min(wanted, hits.n - 1);
 	if (!fits(i)) showAll();
 	mark(i, true);
-	return true;
 }
 pages.run = () => {
 	readHits();
@@ -276,7 +280,9 @@ pages.run = () => {
 			tableCard("thread", "Threads"), tableCard("value", run.is_calls ? "Calls" : "Values")),
 		histogramCard(), node("p", { class: "dim" }, footText()),
 		node("pre", { class: "dim mono", id: "notes" }, run.notes || ""));
+	state.hit = hits.n ? 0 : -1;
 	changed();
-	if (!markFromAddress() && hits.n) mark(0, true);
+	drawDetail();
+	markFromAddress();
 	window.onhashchange = markFromAddress;
 };

@@ -158,15 +158,17 @@ function drawCurve(g, lane, y, width) {
 }
 /* Of the hits on one pixel the first that fits is drawn: more would not be seen. */
 function drawDots(g, lane, y, width) {
-	const drawn = new Set(), size = lane.hits.length > 4000 ? 2 : lane.hits.length > 800 ? 3 : 5;
-	for (const isFit of [true, false]) {
+	const size = lane.hits.length > 4000 ? 2 : lane.hits.length > 800 ? 3 : 5, rows = lane.height + 1;
+	const drawn = new Uint8Array((Math.ceil(width) + 1) * rows), plain = css("--dim");
+	for (const isFit of [1, 0]) {
 		g.globalAlpha = isFit ? 1 : 0.18;
 		for (const i of lane.hits) {
-			if (hits.number[i] === null || fits(i) !== isFit) continue;
+			if (hits.number[i] === null || hits.isFit[i] !== isFit) continue;
 			const at = Math.round(x(hits.time[i], width)), h = Math.round(y(hits.number[i]));
-			if (drawn.has(at * 4096 + h)) continue;
-			drawn.add(at * 4096 + h);
-			g.fillStyle = isFit ? hitColor(i) : css("--dim");
+			const pixel = at * rows + h - lane.top;
+			if (drawn[pixel]) continue;
+			drawn[pixel] = 1;
+			g.fillStyle = isFit ? hitColor(i) : plain;
 			disc(g, at, h, size / 2);
 			if (isFit) spots.push([at, h, i]);
 		}
@@ -180,20 +182,24 @@ function drawDots(g, lane, y, width) {
 	g.stroke();
 }
 function disc(g, at, h, radius) {
+	if (radius < 2) {
+		g.fillRect(at - radius, h - radius, 2 * radius, 2 * radius);
+		return;
+	}
 	g.beginPath();
-	if (radius < 2) g.rect(at - radius, h - radius, 2 * radius, 2 * radius);
-	else g.arc(at, h, radius, 0, 7);
+	g.arc(at, h, radius, 0, 7);
 	g.fill();
 }
 function drawTicks(g, list, top, height, width) {
-	const drawn = new Set();
-	for (const isFit of [true, false]) {
+	const drawn = new Uint8Array(Math.ceil(width) + 1), plain = css("--dim");
+	for (const isFit of [1, 0]) {
 		g.globalAlpha = isFit ? 0.9 : 0.18;
 		for (const i of list) {
+			if (hits.isFit[i] !== isFit) continue;
 			const at = Math.round(x(hits.time[i], width));
-			if (drawn.has(at) || fits(i) !== isFit) continue;
-			drawn.add(at);
-			g.fillStyle = isFit ? hitColor(i) : css("--dim");
+			if (drawn[at]) continue;
+			drawn[at] = 1;
+			g.fillStyle = isFit ? hitColor(i) : plain;
 			g.fillRect(at - 1, top + 2, 2, height - 4);
 			if (isFit) spots.push([at, top + height / 2, i]);
 		}
