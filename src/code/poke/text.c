@@ -456,13 +456,24 @@ static void sync_caches(const struct text *text, const struct text_span *spans, 
 			code_sync_caches(text->entries[i].address, text->entries[i].len);
 }
 
+/* Which the first write tries. If it fails, each span is written by itself. */
+static uint32_t likely_writer(const struct text *text)
+{
+	uint32_t writer = region_has(text->spans->start) ? TRAPLINE_WRITE_ALIAS :
+							   TRAPLINE_WRITE_MEM;
+
+	return text->writers & writer;
+}
+
 /* By the writer of the first, or of the span before it. 0: they are to be written one by one. */
 static size_t count_run(const struct text *text, size_t first, uint32_t *writer)
 {
 	const struct text_span *spans = text->spans;
 	size_t end = first;
 
-	*writer = spans[first].writer ? spans[first].writer : first ? spans[first - 1].writer : 0;
+	*writer = spans[first].writer ? spans[first].writer :
+		  first		      ? spans[first - 1].writer :
+					likely_writer(text);
 	if (*writer != TRAPLINE_WRITE_ALIAS && *writer != TRAPLINE_WRITE_MEM)
 		return 0;
 	for (; end < text->span_count; end++) {
