@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "agent/guard/guard.h"
+#include "guest/action_gate.h"
 #include "guest/late_trap.h"
 #include "guest/segv.h"
 #include "guest/signals.h"
@@ -38,14 +39,14 @@ GUARD(int, sigaction, (int signal, const struct sigaction *action, struct sigact
 {
 	struct sigaction changed;
 
-	heap_death_enter(signal);
+	action_gate_enter(signal);
 	if (action && heap_range.bytes && !heap_is_over) {
 		changed = *action;
 		heap_death_to_kernel(signal, &changed);
 		action = &changed;
 	}
 	int result = change(signal, action, old);
-	heap_death_exit(signal);
+	action_gate_exit(signal);
 	return result;
 }
 

@@ -14,6 +14,7 @@
 #include "code/poke/change.h"
 #include "code/poke/text_mem.h"
 #include "core/code_start.h"
+#include "guest/action_gate.h"
 #include "guest/exec_begins.h"
 #include "guest/late_jump.h"
 #include "guest/late_trap.h"
@@ -42,7 +43,12 @@ static uint32_t runs; /* tools */
 
 static int late_action(int signal, const struct sigaction *action, struct sigaction *old)
 {
-	return late_trap_action((signals_set_action)jumps[ACTION].original, signal, action, old);
+	action_gate_enter(signal);
+	const int result =
+		late_trap_action((signals_set_action)jumps[ACTION].original, signal, action, old);
+
+	action_gate_exit(signal);
+	return result;
 }
 
 static int late_mask(int how, const sigset_t *set, sigset_t *old)

@@ -9,6 +9,7 @@
 #include "base/marker.h"
 #include "base/sys.h"
 #include "base/tasks.h"
+#include "guest/action_gate.h"
 #include "guest/moved.h"
 #include "guest/own_masks.h"
 #include "trap/dispatch.h"
@@ -46,19 +47,23 @@ int late_trap_action(signals_set_action next, int signal, const struct sigaction
 
 int late_trap_take(int (*end)(void), bool keeps_open)
 {
+	action_gate_shut(SIGTRAP);
 	signals_take_marked(end);
 	int err = trap_install();
-	if (err)
-		return err;
-	signals_are_late(keeps_open);
-	signals_are_ours(1);
-	return 0;
+	if (!err) {
+		signals_are_late(keeps_open);
+		signals_are_ours(1);
+	}
+	action_gate_open(SIGTRAP);
+	return err;
 }
 
 void late_trap_look_again(void)
 {
 	moved_wait();
+	action_gate_shut(SIGTRAP);
 	trap_install();
+	action_gate_open(SIGTRAP);
 }
 
 void late_trap_rest(void)
@@ -124,14 +129,21 @@ static int is_awaited(void)
 void late_trap_give_back(signals_set_action next)
 {
 	struct sigaction program;
-	const uint64_t version = action_read(&trap_previous, &program);
+	uint64_t version = action_read(&trap_previous, &program);
 
 	if (program.sa_handler == SIG_DFL || !trap_is_installed() || is_awaited())
 		return;
-	atomic_set(&gives_back, 1u);
+	action_gate_shut(SIGTRAP);
+	version = action_read(&trap_previous, &program);
 	const sighandler_t handler = program.sa_handler;
-
-	next(SIGTRAP, &program, NULL);
+	const bool gives = handler != SIG_DFL;
+	if (gives) {
+		atomic_set(&gives_back, 1u);
+		next(SIGTRAP, &program, NULL);
+	}
+	action_gate_open(SIGTRAP);
+	if (!gives)
+		return;
 	moved_wait();
 	/* SA_RESETHAND may have been used up as well. */
 	if (action_read(&trap_previous, &program) != version || program.sa_handler != handler)

@@ -17,6 +17,7 @@
 #include "base/own_fd.h"
 #include "base/sys.h"
 #include "code/poke/poke.h"
+#include "guest/action_gate.h"
 #include "guest/environment.h"
 #include "guest/outside.h"
 #include "guest/own_stack.h"
@@ -443,6 +444,7 @@ AT_FORK static void forked(void)
 
 	fork_lock = unlocked;
 	own_table_forked();
+	action_gates_forked();
 	for (struct run *run = following; run; run = run->next) {
 		atomic_set_if_other(&run->has_table, 0);
 		if (run->forked)

@@ -10,6 +10,7 @@
 #include "base/sent.h"
 #include "base/shared_signal.h"
 #include "base/sys.h"
+#include "guest/action_gate.h"
 #include "guest/kernel_action.h"
 #include "guest/signals.h"
 
@@ -119,15 +120,17 @@ void segv_leave(void)
 	struct kernel_action now;
 	struct sigaction action;
 
+	action_gate_shut(SIGSEGV);
 	signals_disown(SIGSEGV);
-	if (kernel_action(SIGSEGV, NULL, &now) || now.handler != on_segv)
-		return;
-	action_read(&previous, &action);
-	kernel_action_to(&action, &now);
-	kernel_action(SIGSEGV, &now, NULL);
+	if (!kernel_action(SIGSEGV, NULL, &now) && now.handler == on_segv) {
+		action_read(&previous, &action);
+		kernel_action_to(&action, &now);
+		kernel_action(SIGSEGV, &now, NULL);
+	}
+	action_gate_open(SIGSEGV);
 }
 
-/* Another thread of the program may set its action in the meantime: then that is the one. */
+/* A call that the gate does not know of may set its action in the meantime: that one counts. */
 static int take_from(const struct kernel_action *before)
 {
 	struct kernel_action old;
@@ -143,12 +146,21 @@ static int take_from(const struct kernel_action *before)
 	return take(&as_libc, NULL);
 }
 
-int segv_take_again(void)
+/* The gate is shut. */
+static int take_if_other(void)
 {
 	struct kernel_action before;
 	int err = kernel_action(SIGSEGV, NULL, &before);
 
 	return err || before.handler == on_segv ? err : take_from(&before);
+}
+
+int segv_take_again(void)
+{
+	action_gate_shut(SIGSEGV);
+	int err = take_if_other();
+	action_gate_open(SIGSEGV);
+	return err;
 }
 
 int segv_start(const struct segv_tool *with)
@@ -157,9 +169,11 @@ int segv_start(const struct segv_tool *with)
 
 	tool = with;
 	owner.end = with->end;
-	int err = segv_take_again();
+	action_gate_shut(SIGSEGV);
+	int err = take_if_other();
 	if (!err)
 		signals_own(SIGSEGV, &owner);
+	action_gate_open(SIGSEGV);
 	return err;
 }
 

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "base/after_fork.h"
 #include "base/atomic.h"
 #include "base/sys.h"
+#include "guest/action_gate.h"
 #include "guest/kernel_action.h"
 #include "heap/heap.h"
 #include "heap/heap_fault.h"
@@ -155,82 +155,30 @@ void heap_death_from_kernel(int signal, struct sigaction *old)
 	old->sa_flags &= ~(SA_SIGINFO | SA_ONSTACK);
 }
 
-/*
- * The kernel cannot replace an action on a condition. So the program's calls wait while it is read,
- * replaced and, where the program was faster, put back. A handler can interrupt a call and make
- * another one: begin_change() never waits for calls while others wait for it.
- */
-static uint32_t calls; /* of the program that are between enter and exit */
-static uint32_t is_changing;
-
-#define NAP_NS 20000
-#define NAPS_MOST 500
-
-static void nap(void)
-{
-	const struct timespec pause = { 0, NAP_NS };
-
-	sys_nap(&pause);
-}
-
-void heap_death_enter(int signal)
-{
-	if (!is_of_death(signal))
-		return;
-	atomic_add(&calls, 1u);
-	for (unsigned int i = 0; atomic_get(&is_changing) && i < NAPS_MOST; i++) {
-		atomic_add(&calls, -1u);
-		nap();
-		atomic_add(&calls, 1u);
-	}
-}
-
-/* After a fork in a handler the count is 0 already. */
-void heap_death_exit(int signal)
-{
-	if (is_of_death(signal) && atomic_get(&calls))
-		atomic_add(&calls, -1u);
-}
-
-AT_FORK void heap_death_forked(void)
-{
-	atomic_set_if_other(&calls, 0u);
-	atomic_set_if_other(&is_changing, 0u);
-}
-
-/* No call of the program runs from now on, until is_changing is 0 again. */
-static void begin_change(void)
-{
-	for (unsigned int i = 0; i < NAPS_MOST; i++) {
-		atomic_set(&is_changing, 1u);
-		if (!atomic_get(&calls))
-			return;
-		atomic_set(&is_changing, 0u);
-		nap();
-	}
-	/* A call that never ended: its thread left it by longjmp(). */
-	atomic_set(&is_changing, 1u);
-}
-
 /* From one action to the other, where it is there. */
-static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
+static void change_one(int signal, void (*from)(int, siginfo_t *, void *), bool is_ours)
 {
 	struct sigaction action;
 	struct sigaction old;
 
-	begin_change();
+	if (kernel_sigaction(signal, NULL, &action) || action.sa_sigaction != from)
+		return;
+	if (is_ours)
+		heap_death_to_kernel(signal, &action);
+	else
+		heap_death_from_kernel(signal, &action);
+	/* A call that the gate does not know of set its own in the meantime. */
+	if (!kernel_sigaction(signal, &action, &old) && old.sa_sigaction != from)
+		kernel_sigaction(signal, &old, NULL);
+}
+
+static void change(void (*from)(int, siginfo_t *, void *), bool is_ours)
+{
 	for (size_t i = 0; i < SIGNALS; i++) {
-		if (kernel_sigaction(signals[i], NULL, &action) || action.sa_sigaction != from)
-			continue;
-		if (is_ours)
-			heap_death_to_kernel(signals[i], &action);
-		else
-			heap_death_from_kernel(signals[i], &action);
-		/* Another thread of the program set its own in the meantime. */
-		if (!kernel_sigaction(signals[i], &action, &old) && old.sa_sigaction != from)
-			kernel_sigaction(signals[i], &old, NULL);
+		action_gate_shut(signals[i]);
+		change_one(signals[i], from, is_ours);
+		action_gate_open(signals[i]);
 	}
-	atomic_set(&is_changing, 0u);
 }
 
 void heap_death_start(void)

@@ -18,15 +18,6 @@ void heap_death_start(void);
 void heap_death_leave(void);
 
 /*
- * Around sigaction(2) of the program: for a moment the detector has replaced a handler there, that
- * another thread has just set. AS-Safe. A call that longjmp() left makes later starts slower.
- */
-void heap_death_enter(int signal);
-void heap_death_exit(int signal);
-/* In a forked child: the other threads are not there. */
-void heap_death_forked(void);
-
-/*
  * For sigaction(2) of the program: what the kernel gets for the default action, and what the
  * program gets back as the old one. Others are left alone.
  */
