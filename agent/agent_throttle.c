@@ -195,9 +195,11 @@ void agent_throttle_let_go(const char *why)
 
 void agent_throttle_rest(const char *why)
 {
-	if (!region || atomic_get(&region->stop) || atomic_swap(&is_at_rest, 1))
+	if (!region || atomic_get(&region->stop))
 		return;
-	report_failure(-ECANCELED, why);
+	if (!atomic_swap(&is_at_rest, 1))
+		report_failure(-ECANCELED, why);
+	/* Two threads may be here: for neither a check comes after this. */
 	for (uint32_t i = 0; i < THROTTLE_BUDGETS; i++)
 		if (open_budgets[i])
 			throttle_rest(open_budgets[i]);
