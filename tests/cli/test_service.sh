@@ -32,7 +32,7 @@ ok "without_follow_children_give_no_hit" $?
 
 # The address of a variable is another one in each process: the kernel does not copy it.
 watch serve_one --print 'sum is {sum}' --follow -- "$forker" 5 &&
-	[ "$(grep -cE '  sum is (0|<unreadable>)  \(memory read later\)' "$tmp/out")" = 5 ]
+	[ "$(grep -cE '  sum is ([0-9]+|<unreadable>)  \(memory read later\)' "$tmp/out")" = 5 ]
 ok "a_global_variable_is_read_in_each_process" $?
 
 watch serve_one --args --follow --json -- "$forker" exec "$forker"
