@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "cli/launch/program.h"
 #include "cli/observe/targets_find.h"
+#include "cli/patrol/patrol_share.h"
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>
@@ -129,6 +130,22 @@ static int add(struct patrol_processes *p, const struct patrol_process *one)
 	return 0;
 }
 
+static uint64_t share_of(const struct patrol_processes *p, const struct patrol_process *one)
+{
+	uint64_t process = hash_step(HASH_START, (uint64_t)one->pid);
+
+	return patrol_share(p->host, one->waits_from, hash_step(process, (uint64_t)one->start));
+}
+
+void patrol_process_begin(const struct patrol_processes *p, const struct patrol_rules *r,
+			  struct patrol_process *one)
+{
+	const struct patrol_rule *rule = &r->rule[one->rule];
+	uint64_t points = cfg_size(rule->section, "point");
+
+	one->turns = share_of(p, one) % (rule->tool_count * (points ? points : 1));
+}
+
 struct look {
 	struct patrol_processes *processes;
 	const struct patrol_rules *rules;
@@ -162,6 +179,7 @@ static int see(void *arg, pid_t pid, const struct target_identity *id)
 				      .rule = rule,
 				      .waits_from = look->now,
 				      .is_there = true };
+	patrol_process_begin(p, r, &new);
 	int err = new.program ? add(p, &new) : -ENOMEM;
 	if (err)
 		free(new.program);
@@ -267,6 +285,14 @@ static bool choose_tool(struct patrol_processes *p, const struct patrol_rules *r
 	return false;
 }
 
+static bool waits_longer(const struct patrol_processes *p, const struct patrol_process *one,
+			 const struct patrol_process *other)
+{
+	if (one->waits_from != other->waits_from)
+		return one->waits_from < other->waits_from;
+	return share_of(p, one) < share_of(p, other);
+}
+
 bool patrol_processes_next(struct patrol_processes *p, const struct patrol_rules *r, double now,
 			   struct patrol_turn *out)
 {
@@ -278,7 +304,7 @@ bool patrol_processes_next(struct patrol_processes *p, const struct patrol_rules
 		const struct patrol_rule *rule = &r->rule[one->rule];
 		double waited = now - one->waits_from;
 
-		if (has && one->waits_from >= out->process->waits_from)
+		if (has && !waits_longer(p, one, out->process))
 			continue;
 		/* A clock that was set back must not stop the patrol. */
 		if (one->visits && waited >= 0 && waited < rule->every_s)

@@ -4,7 +4,9 @@
  *
  * A process waits from when it was first seen, or from the end of its last visit. The one that
  * waits longest comes first, so none comes twice before the others had their turn. A program that
- * makes many processes does not keep the older ones from theirs.
+ * makes many processes does not keep the older ones from theirs. Of those that wait equally long,
+ * and of the tools and points of a new one, the host and the day decide which is first:
+ * patrol_share.h.
  */
 #ifndef CLI_PATROL_PATROL_PROCESS_H
 #define CLI_PATROL_PATROL_PROCESS_H
@@ -36,6 +38,7 @@ struct patrol_refusal {
 };
 
 struct patrol_processes {
+	uint64_t host; /* of patrol_share.h */
 	struct patrol_process *row;
 	size_t count;
 	size_t capacity;
@@ -51,6 +54,9 @@ struct patrol_turn {
 	const char *point; /* LOCATION [TEXT] */
 };
 
+/* A process is seen for the first time: with which tool and point it begins. */
+void patrol_process_begin(const struct patrol_processes *p, const struct patrol_rules *r,
+			  struct patrol_process *one);
 /* Reads /proc. 0 or -errno. */
 int patrol_processes_look(struct patrol_processes *p, const struct patrol_rules *r, double now);
 void patrol_processes_free(struct patrol_processes *p);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/message.h"
 #include "cli/patrol/patrol_finding.h"
+#include "cli/patrol/patrol_share.h"
 #include "cli/service/wall_time.h"
 #include "cli/watchdog.h"
 
@@ -322,6 +323,7 @@ int patrol_serve(const struct patrol_rules *rules, struct folder *folder)
 	for (size_t i = 0; i < rules->road_count; i++)
 		road_open(&s->road[i], &rules->road[i], &s->folder);
 	patrol_state_read(s);
+	s->processes.host = patrol_share_host(PATROL_MACHINE_ID, rules->host);
 	set_idle(s, "begins");
 	look(&v);
 	note_rules(&v);

@@ -93,5 +93,7 @@ void outside_armers_stop(struct outside *o);
 /* outside_turn.c: 0 or -errno, with a reason. */
 int outside_turns_start(struct outside *o, const char **why);
 void outside_turns_stop(struct outside *o);
+/* The order in which functions have their turn, by chance. 0 or -ENOMEM. */
+int outside_begin_round(struct outside *o);
 
 #endif

@@ -98,7 +98,7 @@ static void wait_ns(struct outside *o, uint64_t ns)
 
 /* ---- which code ---- */
 
-static int begin_round(struct outside *o)
+int outside_begin_round(struct outside *o)
 {
 	uint32_t n = o->code.function_count;
 
@@ -215,7 +215,7 @@ static int choose_cold(struct outside *o)
 		if (!o->order || o->order_at == o->code.function_count) {
 			if (looked && t->count)
 				return 0;
-			int err = begin_round(o);
+			int err = outside_begin_round(o);
 			if (err)
 				return err;
 		}

@@ -19,7 +19,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "base/own_fd.h"
 #include "base/own_status.h"
@@ -222,7 +221,7 @@ static int begin(struct race_region *region, uint32_t flags)
 	race.flags = flags;
 	race_strategy_choose(region);
 	race.pid = sys_getpid();
-	race.random = clock_now_ns() * HASH_MIX + (uint64_t)race.pid;
+	race_random_start();
 	race.process = race_add_process(region, race.pid);
 	if (!race.process) {
 		/* Traps that it has from its parent count, too. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/own_fd.h"
 #include "base/sys.h"
@@ -43,6 +44,11 @@ TRAP_PATH void race_tell_reader(void)
 		return;
 	atomic_add(told, 1u);
 	sys6(SYS_futex, told, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void race_random_start(void)
+{
+	race.random = hash_mixed(clock_now_ns() + (uint64_t)race.pid * HASH_MIX);
 }
 
 TRAP_PATH uint64_t race_random(void)

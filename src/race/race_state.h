@@ -181,6 +181,8 @@ void race_tell_reader(void);
 
 /* A random number. Threads may call it at the same time. */
 uint64_t race_random(void);
+/* Otherwise in each search: so hosts do not choose the same. */
+void race_random_start(void);
 
 /* The registers of the thread at the hit. */
 void race_registers(const struct trapline_hit *hit, struct insn_regs *out);

@@ -176,6 +176,12 @@ eventually visits "map(select(.event == \"end\" and .visit > $before)) | length 
 ok "the_next_patrol_continues" $?
 findings '(map(.id) | unique | length) == length'
 ok "ids_are_unique_over_restarts" $?
+if [ -s /etc/machine-id ]; then
+	! grep -rqF "$(cat /etc/machine-id)" "$state" "$tmp"/findings*
+	ok "the_id_of_the_machine_is_written_nowhere" $?
+else
+	skip "the_id_of_the_machine_is_written_nowhere" "/etc/machine-id"
+fi
 anew
 
 # --- what ends or refuses a visit ---
