@@ -20,6 +20,12 @@
 # bar DONE ALL		Print a bar and a count on stdout.
 # fail TEXT...		Print "me: TEXT" on stderr and exit with status 1.
 #
+# Debian systems in folders. Bases, as archives, are in $debian_cache for later runs:
+#
+# debian_base RELEASE	Make the base of a release, unless one of the last 30 days is there.
+# debian_unpack RELEASE DIR	Make a system in the folder, with the sources and proxies of this machine.
+# debian_mount DIR	Mount /proc, /sys and /dev there. The caller is in a mount namespace of its own.
+#
 # CMD may be a shell function. "set -e" has no effect inside CMD: join its commands by "&&".
 # A script may set step_status to the name of a function. It is called with the log of the step and
 # prints the text of the status line. The default is the count of ninja, or the last line of the log.
@@ -149,4 +155,65 @@ tree_in() {
 		step configure meson setup "$lib_build" "$@"
 	fi
 	step build ninja -C "$lib_build"
+}
+
+debian_cache=${XDG_CACHE_HOME:-$HOME/.cache}/trapline/fresh
+
+debian_mirror() {
+	cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
+		sed -n 's/^URIs:[ ]*\([^ ]*\).*/\1/p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' |
+		grep -v security | head -n 1
+}
+
+# A base is complete or absent, whatever ends this.
+debian_make_base() { # release
+	mkdir -p "$debian_cache" && lib_root=$(mktemp -d "${TMPDIR:-/tmp}/trapline-base.XXXXXX") || return
+	lib_made=0
+	{ debootstrap --variant=minbase "$1" "$lib_root" "$(debian_mirror)" &&
+		rm -f "$lib_root"/var/cache/apt/archives/*.deb &&
+		tar -C "$lib_root" -cf "$debian_cache/$1.$$" . &&
+		mv "$debian_cache/$1.$$" "$debian_cache/$1.tar"; } || lib_made=1
+	rm -rf --one-file-system "$lib_root" "$debian_cache/$1.$$"
+	return $lib_made
+}
+
+debian_base() {
+	[ -z "$(find "$debian_cache/$1.tar" -mtime -30 2>/dev/null)" ] || return 0
+	[ -n "$(debian_mirror)" ] || {
+		say "$me: cannot make a Debian system: no mirror in /etc/apt; name one in" \
+			"/etc/apt/sources.list"
+		return 1
+	}
+	try "base system" debian_make_base "$1" || {
+		say "$me: cannot make a Debian system: debootstrap failed; is $(debian_mirror) in reach?"
+		return 1
+	}
+}
+
+# The host's sources are used, so that security updates are there; sid has none. Keys are in the system.
+debian_settings() { # release, dir
+	lib_sources=/etc/apt/sources.list.d/debian.sources
+	if [ -f $lib_sources ] && [ "$1" != sid ]; then
+		sed "s/bookworm/$1/g" $lib_sources >"$2$lib_sources"
+		rm -f "$2/etc/apt/sources.list"
+	fi
+	# A mirror may be a snapshot, and the lists of sid are valid for a week.
+	[ "$1" != sid ] || echo 'Acquire::Check-Valid-Until "false";' >"$2/etc/apt/apt.conf.d/99fresh"
+	[ ! -f /etc/apt/apt.conf ] || cp /etc/apt/apt.conf "$2/etc/apt/"
+	grep -lis proxy /etc/apt/apt.conf.d/* 2>/dev/null |
+		while read -r f; do cp "$f" "$2/etc/apt/apt.conf.d/"; done
+	cp -L /etc/resolv.conf "$2/etc/resolv.conf" 2>/dev/null || :
+	cp /etc/hosts "$2/etc/hosts" 2>/dev/null || :
+}
+
+# Other users run programs there, so its "/" is open.
+debian_unpack() {
+	mkdir -p "$2" && chmod 755 "$2" && tar -C "$2" -xf "$debian_cache/$1.tar" && debian_settings "$1" "$2"
+}
+
+# What this machine has in /sys is there too: tracefs, bpf and control groups.
+debian_mount() {
+	mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
+		mount -t devpts -o gid=5,mode=620 devpts "$1/dev/pts" &&
+		mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm"
 }
