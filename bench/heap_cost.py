@@ -3,8 +3,8 @@
 """heap_cost.py BUILD - what a pair of malloc() and free() costs under `trapline heap`, beside its peers.
 
 Each round runs the same loop in turn: alone (the floor), under trapline, where its block is seldom sampled,
-with each block sampled (--first), and under the peers that are there: MALLOC_CHECK_=3, scudo with its GWP-ASan (clang
-14's, preloaded), AddressSanitizer (another build) and valgrind. JSON lines: medians of the CPU time of a pair
+with each block sampled (--first), and under the peers that are there: MALLOC_CHECK_=3, scudo with its GWP-ASan (of the
+newest clang, preloaded), AddressSanitizer (another build) and valgrind. JSON lines: medians of the CPU time of a pair
 in ns, and what it is more than alone, the median of the rounds.
 
         TRAPLINE_BENCH_ROUNDS    7
@@ -49,7 +49,7 @@ def cost_ns(command, environment):
 def ways(build, folder):
     """(name, command, environment) of each that is there."""
     loop, heap = f"{folder}/loop", [f"{build}/trapline", "heap", "-o", "/dev/null"]
-    scudo = glob.glob("/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-x86_64.so")
+    scudo = sorted(glob.glob("/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.scudo_standalone-x86_64.so"))
     check = glob.glob("/lib/x86_64-linux-gnu/libc_malloc_debug.so.0")
     yield "alone", [loop, "400000"], {}
     yield "trapline heap", [*heap, "--", loop, "400000"], {}
@@ -57,7 +57,7 @@ def ways(build, folder):
     if check:
         yield "MALLOC_CHECK_=3", [loop, "400000"], {"MALLOC_CHECK_": "3", "LD_PRELOAD": check[0]}
     if scudo:
-        yield "scudo with GWP-ASan", [loop, "400000"], {"LD_PRELOAD": scudo[0]}
+        yield "scudo with GWP-ASan", [loop, "400000"], {"LD_PRELOAD": scudo[-1]}
     if os.path.exists(f"{folder}/asan"):
         yield "AddressSanitizer", [f"{folder}/asan", "400000"], {}
     if shutil.which("valgrind"):

@@ -3,8 +3,8 @@
 #
 # gdb.sh watch|break PID ADDR VALUE PROGRAM - gdb's own `watch ... if` and `break ... if`.
 #
-# Speaks as bench/round.h says; the condition is that of peers/ptrace.c. A failing command ends
-# gdb's script, so that "armed" means that it is.
+# Speaks as bench/round.h says; the condition is that of peers/ptrace.c. PEER_TEST is another operator
+# than ==. A failing command ends gdb's script, so that "armed" means that it is.
 set -eu
 event=$1 pid=$2 addr=$3 value=$4
 
@@ -23,7 +23,7 @@ trap 'exit 1' HUP INT TERM
 cat >"$script" <<EOF
 set pagination off
 attach $pid
-$stop if $what == $value
+$stop if $what ${PEER_TEST:-==} $value
 commands
 silent
 printf "true %lu\n", $what

@@ -3,7 +3,8 @@
 #
 # perf.sh watch|break PID ADDR VALUE PROGRAM - perf record with a filter, where it has one.
 #
-# Speaks as bench/round.h says; the condition is that of peers/ptrace.c. A break is a uprobe
+# Speaks as bench/round.h says; the condition is that of peers/ptrace.c. PEER_TEST is another operator
+# than ==. A break is a uprobe
 # that `perf probe` makes, filtered as a tracepoint is; for a mem: event perf says itself why not.
 set -eu
 event=$1 pid=$2 addr=$3 value=$4 program=$5
@@ -25,7 +26,7 @@ trap cleanup EXIT
 trap 'exit 1' HUP INT TERM
 
 if [ "$event" = watch ]; then
-	perf record -q -o "$dir/data" -e "mem:$addr/8:w:u" --filter "new == $value" -p "$pid" \
+	perf record -q -o "$dir/data" -e "mem:$addr/8:w:u" --filter "new ${PEER_TEST:-==} $value" -p "$pid" \
 		-- true >"$dir/why" 2>&1 </dev/null || :
 	echo "skip perf record -e mem: --filter: $(reason)"
 	exit
@@ -38,7 +39,7 @@ perf probe -q -x "$program" -a "$probe=condition_site value=%di:u64" >"$dir/why"
 made=1
 mkfifo "$dir/control" "$dir/ack"
 exec 7<>"$dir/control" 8<>"$dir/ack"
-perf record -q -o "$dir/data" -D -1 --control fd:7,8 -e "$probe" --filter "value == $value" \
+perf record -q -o "$dir/data" -D -1 --control fd:7,8 -e "$probe" --filter "value ${PEER_TEST:-==} $value" \
 	-p "$pid" >"$dir/why" 2>&1 </dev/null &
 recorder=$!
 echo enable >&7
