@@ -137,6 +137,8 @@ const struct patch_side *patch_left(const struct trapline_patch *patch, uint32_t
 /* The calling thread's, which was interrupted at pc and sp; 0: it was not. */
 int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase, uint64_t pc,
 		       uint64_t sp);
+/* The function that a thread at pc is inside of, or PATCH_OUTSIDE. */
+int patch_function_at(const struct trapline_patch *patch, uint32_t phase, uint64_t pc);
 /* Any stack, by each word on it that may be a return address. */
 int patch_scan(const struct trapline_patch *patch, uint32_t phase, uint64_t sp,
 	       const struct patch_maps *maps);

@@ -95,6 +95,11 @@ TRAP_PATH int patch_look_at_self(const struct trapline_patch *patch, uint32_t ph
 			  patch->maps);
 }
 
+TRAP_PATH int patch_function_at(const struct trapline_patch *patch, uint32_t phase, uint64_t pc)
+{
+	return function_at(patch_left(patch, phase), pc, 1);
+}
+
 TRAP_PATH static uint64_t end_of_stack(const struct patch_maps *maps, uint64_t sp)
 {
 	for (size_t i = 0; i < maps->count; i++)

@@ -23,6 +23,7 @@
 #include "base/sys.h"
 #include "base/tasks.h"
 #include "base/trap_path.h"
+#include "code/poke/slot_origin.h"
 #include "core/create.h"
 #include "trap/room.h"
 
@@ -100,6 +101,20 @@ static int read_maps(struct patch_maps *to)
 	return maps_close(&maps);
 }
 
+/* Of a thread that sleeps, whose own code may make the system call. */
+static int look_at_stack(const struct threads_wait *wait, const struct asleep *asleep)
+{
+	const uint64_t origin = slot_origin(asleep->pc);
+	const uint64_t pc = origin ? origin : asleep->pc;
+	int inside = patch_function_at(wait->patch, wait->phase, pc);
+
+	if (inside != PATCH_OUTSIDE)
+		return inside;
+	if (patch_is_on_the_way(wait->patch, pc))
+		return PATCH_UNSURE;
+	return patch_scan(wait->patch, wait->phase, asleep->sp, wait->maps);
+}
+
 /* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */
 static int look_asleep(struct threads_wait *wait, pid_t tid, struct asleep *before)
 {
@@ -111,9 +126,7 @@ static int look_asleep(struct threads_wait *wait, pid_t tid, struct asleep *befo
 	int asleep = read_asleep(tid, before);
 	if (asleep <= 0)
 		return asleep ? -ESRCH : PATCH_UNSURE;
-	int inside = patch_is_on_the_way(wait->patch, before->pc) ?
-			     PATCH_UNSURE :
-			     patch_scan(wait->patch, wait->phase, before->sp, wait->maps);
+	int inside = look_at_stack(wait, before);
 	if (read_asleep(tid, &after) != 1 || strcmp(before->text, after.text) ||
 	    strcmp(before->ran, after.ran))
 		return PATCH_UNSURE;

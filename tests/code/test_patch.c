@@ -2,6 +2,8 @@
 /* test_patch.c - functions replaced while threads run them: each consistency, refusals, the way back. */
 #include "patches.h"
 
+#include <sys/syscall.h>
+
 static const uint32_t kinds[] = { TRAPLINE_PATCH_IMMEDIATE, TRAPLINE_PATCH_NO_THREAD_INSIDE,
 				  TRAPLINE_PATCH_PER_THREAD };
 
@@ -183,6 +185,47 @@ static void a_thread_asleep_inside_is_named(void **state)
 	assert_int_equal(old_sleeper(), 7);
 	check(trapline_patch_undo(patch, 0), "undo");
 	assert_memory_equal(before, (void *)old_sleeper, sizeof(before));
+}
+
+/* Its own instruction makes the system call: no return address on the stack is in it. */
+__attribute__((noipa)) static long old_bare_sleeper(void)
+{
+	char byte;
+	long got;
+
+	is_inside = 1;
+	__asm__ volatile("syscall"
+			 : "=a"(got)
+			 : "a"(SYS_read), "D"(inside_pipe[0]), "S"(&byte), "d"(1)
+			 : "rcx", "r11", "memory");
+	return got + 4;
+}
+
+static void *sleep_bare(void *arg)
+{
+	return (void *)old_bare_sleeper();
+}
+
+static void a_thread_asleep_in_its_own_system_call_is_inside(void **state)
+{
+	struct trapline_patch_function function = { .name = "old_bare_sleeper",
+						    .old_address = ADDR(old_bare_sleeper),
+						    .new_address = ADDR(new_sleeper) };
+	struct trapline_patch *patch = NULL;
+	char text[300];
+	TRAPLINE_OPTS(patch, opts);
+
+	assert_int_equal(pipe(inside_pipe), 0);
+	pthread_t thread = start_inside(sleep_bare);
+	opts.timeout_ns = 50000000;
+	int err = trapline_patch(target, &function, 1, &opts, &patch);
+	assert_int_equal(err, -ETIMEDOUT);
+	trapline_explain(err, text, sizeof(text));
+	assert_non_null(strstr(text, "is inside of old_bare_sleeper"));
+	end_inside(thread, 5);
+	check(trapline_patch(target, &function, 1, &opts, &patch), "patch");
+	assert_int_equal(old_bare_sleeper(), 7);
+	check(trapline_patch_undo(patch, 0), "undo");
 }
 
 /* The handler runs on a stack of its own: what it interrupted is inside. */
@@ -462,6 +505,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_immediate_patch_mixes_calls_and_ends, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_thread_asleep_inside_is_named, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_thread_asleep_in_its_own_system_call_is_inside, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_thread_on_its_signal_stack_is_inside, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_thread_that_runs_is_found, set_up, tear_down),
