@@ -411,8 +411,7 @@ struct trapline_patch_opts {
  * Errors: E2BIG opts are of a newer version; EBUSY a function is patched already, or a probe, a
  * trap or a breakpoint is there; EDEADLK the calling thread is inside an old function; EFAULT an
  * old function is not mapped; EINVAL a size, an option, or the new function is not executable;
- * ENOMEM; EOPNOTSUPP a function cannot be replaced, or this is arm64 and the consistency is not
- * TRAPLINE_PATCH_IMMEDIATE; ETIMEDOUT threads stayed inside, and the old
+ * ENOMEM; EOPNOTSUPP a function cannot be replaced; ETIMEDOUT threads stayed inside, and the old
  * functions stay; others as trapline_poke(). trapline_explain() has the thread and the function.
  * MT-Safe. AS-Unsafe.
  */

@@ -16,7 +16,6 @@
 #include "core/target.h"
 #include "patch/patch_change.h"
 #include "patch/patch_check.h"
-#include "patch/patch_code.h"
 #include "patch/patch_site.h"
 #include "trap/stack.h"
 
@@ -250,10 +249,6 @@ static int check_patch_opts(const struct trapline *t,
 		wrong = "unknown flag or consistency";
 	if (wrong)
 		return failed(-EINVAL, FAILED_ARGUMENT, wrong);
-	if (!PATCH_SEES_STACKS && o->consistency != TRAPLINE_PATCH_IMMEDIATE)
-		return failed(-EOPNOTSUPP, FAILED_CODE,
-			      "on arm64 a thread that sleeps keeps a return address where nothing "
-			      "shows it; use TRAPLINE_PATCH_IMMEDIATE");
 	return 0;
 }
 

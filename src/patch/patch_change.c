@@ -106,7 +106,7 @@ static int begin_change(struct trapline_patch *patch, int to_new, uint32_t *phas
 		return err;
 	*phase = (last_number += PATCH_NUMBER_STEP) |
 		 (to_new ? TRAPLINE_PATCH_TO_NEW : TRAPLINE_PATCH_TO_OLD);
-	int inside = patch_look_at_self(patch, *phase, 0, 0);
+	int inside = patch_look_at_self(patch, *phase, NULL);
 
 	if (inside != PATCH_OUTSIDE) {
 		if (PATCH_KIND(patch->phase) < TRAPLINE_PATCH_TO_NEW)

@@ -9,36 +9,10 @@
 #include "base/maps.h"
 #include "base/sys.h"
 #include "code/insn/insn.h"
-#include "code/unwind/unwind_table.h"
+#include "code/unwind/unwind_code.h"
 #include "patch/patch_code.h"
 
 #define CODE_BYTES_MAX (1u << 20)
-
-/* A structure of libgcc, as its unwinder uses it. */
-struct frame_bases {
-	void *text;
-	void *data;
-	void *function;
-};
-extern const void *_Unwind_Find_FDE(void *pc, struct frame_bases *bases);
-
-/* The end of the function at address by its unwind table; 0: not known. */
-static uint64_t patch_function_end(uint64_t address)
-{
-	struct frame_bases bases = { 0 };
-	const void *at = _Unwind_Find_FDE((void *)(uintptr_t)address, &bases);
-	struct unwind_common common = { .at = 0 };
-	struct unwind_entry entry;
-	struct unwind_reader r;
-
-	if (!at || (uintptr_t)bases.function != address)
-		return 0;
-	unwind_open(&r, NULL);
-	if (unwind_read_head(&r, (uintptr_t)at, &entry) ||
-	    unwind_read_common(&r, entry.common, &common) || unwind_read_entry(&r, &common, &entry))
-		return 0;
-	return address + entry.bytes;
-}
 
 /* A chooser of functions (STT_GNU_IFUNC) ran before the program began. */
 static int is_chooser(uint64_t address)
@@ -118,9 +92,9 @@ int patch_check(const struct trapline_patch_function *function, struct patch_pla
 	uint64_t new_bytes = function->new_bytes;
 
 	plan.old_end = old_bytes ? plan.old_address + old_bytes :
-				   patch_function_end(plan.old_address);
+				   unwind_function_end(plan.old_address);
 	plan.new_end = new_bytes ? plan.new_address + new_bytes :
-				   patch_function_end(plan.new_address);
+				   unwind_function_end(plan.new_address);
 	*why = "the new function is not in executable memory";
 	if (!is_executable(plan.new_address))
 		return -EINVAL;

@@ -6,11 +6,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <ucontext.h>
 
-/* 1: each return address is on a stack, so a scan finds it. */
-#define PATCH_SEES_STACKS 1
+/* Each return address is on a stack, so a scan finds it. */
+#define PATCH_RETURNS_BY_REGISTER 0
 /* In a signal frame, from the return address on: the rsp of what was interrupted, then rip. */
 #define PATCH_CONTEXT_SP (8 + 160)
+
+static inline int patch_is_context(uint64_t word, uint64_t restorer)
+{
+	return word == restorer;
+}
+
+static inline uint64_t patch_return(uint64_t word)
+{
+	return word;
+}
+
+static inline uint64_t patch_link(const ucontext_t *context)
+{
+	return 0;
+}
 
 /* Bytes in front of the first instruction that can be replaced: endbr64. */
 static inline size_t patch_landing_bytes(const uint8_t *code, size_t n)

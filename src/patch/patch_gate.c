@@ -9,7 +9,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/frame.h"
 #include "base/sys.h"
 #include "base/trap_path.h"
 #include "patch/patch_gate.h"
@@ -112,7 +111,7 @@ TRAP_PATH static int is_outside(const struct trapline_patch *patch, uint32_t pha
 {
 	if (outside_in == phase || (mark && atomic_get(&mark->outside_in) == phase))
 		return 1;
-	int inside = patch_look_at_self(patch, phase, arch_pc(context), frame_sp(context));
+	int inside = patch_look_at_self(patch, phase, context);
 
 	if (mark && inside >= 0)
 		atomic_set(&mark->inside, (uint32_t)inside + 1);
@@ -172,14 +171,15 @@ TRAP_PATH struct patch_mark *patch_mark_of(const struct trapline_patch *patch, p
 	return NULL;
 }
 
-TRAP_PATH void patch_tick(struct trapline_patch *patch, pid_t tid, uint64_t pc, uint64_t sp)
+TRAP_PATH void patch_tick(struct trapline_patch *patch, pid_t tid, const ucontext_t *context)
 {
 	uint32_t phase = atomic_get(&patch->phase);
 
-	if (!is_changing(phase) || outside_in == phase || patch_is_on_the_way(patch, pc))
+	if (!is_changing(phase) || outside_in == phase ||
+	    patch_is_on_the_way(patch, arch_pc(context)))
 		return;
 	struct patch_mark *mark = patch_mark_of(patch, tid);
-	int inside = patch_look_at_self(patch, phase, pc, sp);
+	int inside = patch_look_at_self(patch, phase, context);
 
 	if (inside == PATCH_OUTSIDE)
 		note_outside(patch, mark, phase);

@@ -134,9 +134,9 @@ const struct patch_side *patch_left(const struct trapline_patch *patch, uint32_t
 /* The index of the function that a stack is inside of, or one of these. */
 #define PATCH_OUTSIDE (-1)
 #define PATCH_UNSURE (-2)
-/* The calling thread's, which was interrupted at pc and sp; 0: it was not. */
-int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase, uint64_t pc,
-		       uint64_t sp);
+/* The calling thread's, which was interrupted there; NULL: it was not. */
+int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase,
+		       const ucontext_t *context);
 /* The function that a thread at pc is inside of, or PATCH_OUTSIDE. */
 int patch_function_at(const struct trapline_patch *patch, uint32_t phase, uint64_t pc);
 /* Any stack, by each word on it that may be a return address. */
@@ -149,7 +149,7 @@ int patch_is_on_the_way(const struct trapline_patch *patch, uint64_t pc);
 /*
  * The calling thread runs, and was interrupted there: note what can be found out about it. AS-Safe.
  */
-void patch_tick(struct trapline_patch *patch, pid_t tid, uint64_t pc, uint64_t sp);
+void patch_tick(struct trapline_patch *patch, pid_t tid, const ucontext_t *context);
 
 /* NULL: the table is full. AS-Safe. */
 struct patch_mark *patch_mark_of(const struct trapline_patch *patch, pid_t tid);

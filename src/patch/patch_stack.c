@@ -4,8 +4,8 @@
  *
  * The own stack is unwound. Where that does not reach its end, and for other threads, each word
  * from the stack pointer up counts as a return address that may be one. That is more than is there,
- * but never less. A handler on an alternate stack is found by its return address, and the
- * interrupted stack from there.
+ * but never less. A handler on an alternate stack is found by its frame, and the interrupted
+ * stack from there.
  */
 #include "base/general_regs.h"
 
@@ -17,6 +17,7 @@
 #include "code/poke/slot_origin.h"
 #include "patch/patch_code.h"
 #include "patch/patch_gate.h"
+#include "trap/arch.h"
 
 #define WORDS_AT_ONCE 256u
 #define STACKS_MAX 8
@@ -80,19 +81,26 @@ TRAP_PATH static _Unwind_Reason_Code patch_step(struct _Unwind_Context *context,
 	return walk->result == PATCH_OUTSIDE ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-TRAP_PATH int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase, uint64_t pc,
-				 uint64_t sp)
+TRAP_PATH int patch_look_at_self(const struct trapline_patch *patch, uint32_t phase,
+				 const ucontext_t *context)
 {
+	uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
 	struct patch_walk walk = { .patch = patch,
 				   .side = patch_left(patch, phase),
-				   .from = pc,
+				   .from = context ? arch_pc(context) : 0,
 				   .result = PATCH_OUTSIDE };
 
 	_Unwind_Backtrace(patch_step, &walk);
 	if (walk.is_found && (walk.result != PATCH_OUTSIDE || !walk.last))
 		return walk.result;
-	return patch_scan(patch, phase, sp ? sp : (uint64_t)(uintptr_t)__builtin_frame_address(0),
-			  patch->maps);
+	if (context) {
+		int inside = function_at(walk.side, patch_return(patch_link(context)), 0);
+
+		if (inside >= 0)
+			return inside;
+		sp = arch_sp(context);
+	}
+	return patch_scan(patch, phase, sp, patch->maps);
 }
 
 TRAP_PATH int patch_function_at(const struct trapline_patch *patch, uint32_t phase, uint64_t pc)
@@ -117,7 +125,7 @@ struct patch_scan {
 	uint64_t words[WORDS_AT_ONCE];
 };
 
-/* The word is where a signal handler returns to: what it interrupted. */
+/* The word is in the frame of a signal: what it interrupted. */
 TRAP_PATH static int find_interrupted(struct patch_scan *scan, uint64_t word_at)
 {
 	uint64_t regs[CONTEXT_REGS];
@@ -133,13 +141,14 @@ TRAP_PATH static int find_interrupted(struct patch_scan *scan, uint64_t word_at)
 TRAP_PATH static int scan_words(struct patch_scan *scan, uint64_t from, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int inside = function_at(scan->side, scan->words[i], 0);
+		const uint64_t address = patch_return(scan->words[i]);
+		int inside = function_at(scan->side, address, 0);
 
 		if (inside >= 0)
 			return inside;
-		if (patch_is_on_the_way(scan->patch, scan->words[i]) || slot_origin(scan->words[i]))
+		if (patch_is_on_the_way(scan->patch, address) || slot_origin(address))
 			return PATCH_UNSURE;
-		if (scan->words[i] == scan->patch->restorer)
+		if (patch_is_context(scan->words[i], scan->patch->restorer))
 			inside = find_interrupted(scan, from + i * sizeof(uint64_t));
 		if (inside >= 0)
 			return inside;

@@ -24,7 +24,9 @@
 #include "base/tasks.h"
 #include "base/trap_path.h"
 #include "code/poke/slot_origin.h"
+#include "code/unwind/unwind_code.h"
 #include "core/create.h"
+#include "patch/patch_code.h"
 #include "trap/room.h"
 
 #define MARKS_MIN 1024u
@@ -101,7 +103,7 @@ static int read_maps(struct patch_maps *to)
 	return maps_close(&maps);
 }
 
-/* Of a thread that sleeps, whose own code may make the system call. */
+/* The thread sleeps. Its own code may make the system call, and a register may be needed. */
 static int look_at_stack(const struct threads_wait *wait, const struct asleep *asleep)
 {
 	const uint64_t origin = slot_origin(asleep->pc);
@@ -112,7 +114,10 @@ static int look_at_stack(const struct threads_wait *wait, const struct asleep *a
 		return inside;
 	if (patch_is_on_the_way(wait->patch, pc))
 		return PATCH_UNSURE;
-	return patch_scan(wait->patch, wait->phase, asleep->sp, wait->maps);
+	inside = patch_scan(wait->patch, wait->phase, asleep->sp, wait->maps);
+	if (PATCH_RETURNS_BY_REGISTER && inside == PATCH_OUTSIDE && !unwind_return_is_on_stack(pc))
+		return PATCH_UNSURE;
+	return inside;
 }
 
 /* PATCH_OUTSIDE, PATCH_UNSURE, the function, or -ESRCH. */
@@ -181,7 +186,7 @@ static enum trapline_action on_patch_tick(const struct trapline_hit *hit)
 {
 	trap_note_stack(hit->context);
 	if (trap_has_room(LOOK_BYTES))
-		patch_tick(hit->arg, hit->tid, hit->ip, hit->sp);
+		patch_tick(hit->arg, hit->tid, hit->context);
 	return TRAPLINE_GO_ON;
 }
 
