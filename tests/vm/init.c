@@ -6,7 +6,9 @@
  * A line of /tests: SECONDS NAME PROGRAM [ARGUMENT]... (blanks separate, no quoting).
  * Output goes to the second serial line, so that the kernel's own messages never cut into it:
  *     @begin NAME, what the program printed, @end NAME exit|signal|timeout NUMBER; at last @done.
+ * Before a timeout: what each thread of the program did, twice. Times that grow are no stall.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -128,6 +130,40 @@ static bool wait_until(pid_t pid, double deadline, int *status)
 	return false;
 }
 
+/* One file of a thread in one line. */
+static void say_file(int pid, const char *tid, const char *file)
+{
+	char path[320];
+	char text[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", pid, tid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		printf("# %s %s: %s\n", tid, file, line);
+}
+
+/* What each thread of a program does that does not end. */
+static void say_threads(int pid)
+{
+	static const char *const files[] = {"stat", "syscall", "stack"};
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *folder = opendir(path);
+	if (!folder)
+		return;
+	for (struct dirent *entry; (entry = readdir(folder));)
+		for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+			if (entry->d_name[0] != '.')
+				say_file(pid, entry->d_name, files[i]);
+	closedir(folder);
+}
+
 static void say_end(const char *name, bool has_ended, int status, int seconds)
 {
 	if (!has_ended)
@@ -148,6 +184,11 @@ static void run(const char *name, int seconds, char **arguments)
 	pid_t pid = start(arguments);
 	bool has_ended = wait_until(pid, started + seconds, &status);
 
+	for (int twice = 0; !has_ended && twice < 2; twice++) {
+		printf("\n");
+		say_threads(pid);
+		sleep(1);
+	}
 	kill(-1, SIGKILL); /* all but ourselves */
 	while (waitpid(-1, NULL, 0) > 0)
 		;
