@@ -206,7 +206,7 @@ static void moved_watch_hits_at_the_new_address_only(void **state)
 	assert_int_equal(rig.seen[0].address, ADDR(&words[0]));
 	assert_int_equal(rig.seen[1].address, ADDR(&words[1]));
 	if (rig.mode != BY_RING) {
-		assert_int_equal(rig.seen[1].new_value, 3);
+		assert_int_equal(rig.seen[1].new_value, ACCESS_DONE ? 3 : 70);
 		/* The old value is the new word's, or said to be unknown. */
 		assert_true(!rig.seen[1].old_known || rig.seen[1].old_value == 70);
 	}
@@ -261,7 +261,9 @@ static void each_place_of_two_keeps_its_values(void **state)
 		store(word, *word + 1);
 		assert_int_equal(rig_hits(&rig), i + 1);
 		assert_int_equal(rig.seen[i].address, ADDR(word));
-		assert_int_equal(rig.seen[i].new_value, *word);
+		/* A reader reads it later, after the access. */
+		assert_int_equal(rig.seen[i].new_value,
+				 *word - (!ACCESS_DONE && rig.mode != BY_RING));
 		assert_int_equal(rig.seen[i].old_value, *word - 1);
 	}
 	rig_close(&rig);
