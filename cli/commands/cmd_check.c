@@ -3,6 +3,7 @@
  * cmd_check.c - `trapline check`: which commands work here, what does not, why, and the remedy.
  * With --verbose also the evidence of each feature, and what it costs.
  */
+#include "cli/at/at_regs.h"
 #include "cli/cmd.h"
 #include "cli/commands/check_code.h"
 #include "cli/commands/check_process.h"
@@ -102,15 +103,24 @@ static const struct ability {
 	    { "bpf_condition", "conditions in the kernel" } } },
 };
 
-/* Their agent is not built for each processor. */
-static const char *const by_agent[] = { "race", "heap", "flow", "throttle", "patch" };
+/* Where their agent is not built. */
+static const struct {
+	const char *command;
+	const char *why;
+} by_agent[] = {
+	{ "race", "its agent, and its search from outside, decode accesses of x86-64 only" },
+	{ "heap", "its agent is for x86-64 only" },
+	{ "flow", "its agent, which translates code, is for x86-64 only" },
+	{ "throttle", "its agent is for x86-64 only" },
+	{ "patch", "its agent is for x86-64 only; a program can call trapline_patch()" },
+};
 
-static bool is_by_agent(const char *command)
+static const char *why_no_agent(const char *command)
 {
-	for (size_t i = 0; i < sizeof(by_agent) / sizeof(by_agent[0]); i++)
-		if (!strcmp(by_agent[i], command))
-			return true;
-	return false;
+	for (size_t i = 0; i < sizeof(by_agent) / sizeof(by_agent[0]) && !agent_is_built(); i++)
+		if (!strcmp(by_agent[i].command, command))
+			return by_agent[i].why;
+	return NULL;
 }
 
 #define ABILITIES (sizeof(abilities) / sizeof(abilities[0]))
@@ -203,6 +213,8 @@ static void abilities_text(const struct trapline_caps *caps, const struct abilit
 		bool ok = ask(caps, a->adds[i].feature) == YES;
 		add_word(ok ? has : lacks, ok ? sizeof(has) : sizeof(lacks), a->adds[i].words);
 	}
+	if (!strcmp(a->command, "at") && !at_can_step)
+		add_word(lacks, sizeof(lacks), "+K");
 	snprintf(text, size, "%s%s%s%s%s", has[0] ? "with " : "", has,
 		 has[0] && lacks[0] ? "; " : "", lacks[0] ? "without " : "", lacks);
 }
@@ -211,12 +223,13 @@ static void abilities_text(const struct trapline_caps *caps, const struct abilit
 static enum answer command_answer(const struct trapline_caps *caps, const struct ability *a,
 				  char *words, size_t size)
 {
+	const char *no_agent = why_no_agent(a->command);
 	enum answer worst = YES;
 	char missing[128] = "";
 	char unknown[128] = "";
 
-	if (is_by_agent(a->command) && !agent_is_built()) {
-		snprintf(words, size, "its agent is for x86-64 only");
+	if (no_agent) {
+		snprintf(words, size, "%s", no_agent);
 		return NO;
 	}
 	for (size_t i = 0; i < NEEDS_MAX && a->needs[i]; i++) {

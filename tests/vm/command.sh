@@ -29,8 +29,12 @@ trapline check
 ok $? "check: a watched variable raises a signal"
 says 'watch  *yes' && says 'break  *yes'
 ok $? "check: watch and break work"
-says 'race  *no  *its agent is for x86-64' && says 'heap  *no  *its agent'
+says 'race  *no  *its agent, and its search from outside' && says 'heap  *no  *its agent' &&
+	says 'flow  *no  *its agent, which translates' && says 'throttle  *no  *its agent' &&
+	says 'patch  *no  *its agent.*trapline_patch'
 ok $? "check: what needs the agent is refused with the reason"
+says '^dap  *yes' && says '+K$'
+ok $? "check: dap works, and at has no steps"
 trapline check --code --for 200ms &&
 	says '^rounds  *[1-9]' && says '^stale  *0$' && says '^failures  *0$' && says '^processor  *CPU implementer'
 ok $? "check --code: threads run what was put there"
@@ -60,6 +64,22 @@ trapline report /tmp/hits
 says '^10 hits' && says 'main+0x.*in counter'
 ok $? "report: ten hits with stacks"
 kill $pid
+
+request() { # seq, command, arguments
+	set -- "{\"seq\":$1,\"type\":\"request\",\"command\":\"$2\",\"arguments\":$3}"
+	printf 'Content-Length: %d\r\n\r\n%s' ${#1} "$1"
+}
+{
+	request 1 initialize '{"adapterID":"trapline"}'
+	request 2 launch '{"program":"/bin/counter","args":["5"]}'
+	sleep 2
+	request 3 setFunctionBreakpoints '{"breakpoints":[{"name":"bump_main"}]}'
+	request 4 configurationDone '{}'
+	sleep 3
+	request 5 disconnect '{"terminateDebuggee":true}'
+} | trapline dap
+says '"bump_main: 5 hits, 5 shown'
+ok $? "dap: five hits of a function breakpoint"
 
 for command in race throttle; do
 	case $command in
