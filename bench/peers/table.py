@@ -92,7 +92,7 @@ def amount(value):
 
 def cost_text(row, unit):
     if unit == "ratio":
-        return f"{row['ratio']:.3g} times"
+        return f"{amount(row['ratio'])} times"
     ns = row["ns"]
     return f"{amount(ns)} ns" if ns < 1e5 else f"{amount(ns / 1000)} us"
 
@@ -130,9 +130,12 @@ def rows_of(rows, work, unit):
         table.append(f".It {first} Ta {row['contender']} Ta {cost_text(row, unit)} Ta "
                      f"{amount(ratio) if ratio else ''} Ta {remark(row)}".rstrip())
         if ratio and ratio < AHEAD and not is_ours(row):
-            ahead.append((row["contender"], work, f"takes {ratio:.2f} of the time of trapline", row.get("lost")))
+            ahead.append((row["contender"], work, f"takes {ratio:.2g} of the time of trapline", row.get("lost")))
         if ours is None and not is_bare:
             ahead.append((row["contender"], work, "does it here, and trapline does not", row.get("lost")))
+    if any("first_s" in r and is_ours(r) for r in rows) and not any(r.get("first_s") and is_ours(r) for r in rows):
+        ahead += [(r["contender"], work, "reports the race here, and trapline does not", None)
+                  for r in rows if r.get("first_s")]
     return table, ahead, refused
 
 

@@ -16,6 +16,7 @@ cat >"$tmp/lines" <<'END'
 {"bench":"watch_true","contender":"trapline","tool":"trapline","skipped":"it saw 0 of 10 hits"}
 {"bench":"trace","contender":"trapline, uprobe","tool":"trapline","skipped":"it is not over after 9 s"}
 {"bench":"trace","contender":"tracer","tool":"tracer","ns":5.0,"extra_s":1.0,"lost":0,"made":10}
+{"bench":"race","contender":"finder","tool":"finder","ratio":9.5,"first_s":1.0}
 {"bench":"race","contender":"trapline race","tool":"trapline","ratio":1.5,"first_s":null,"note":"searching from outside"}
 END
 "$source/bench/peers/table.py" <"$tmp/lines" >"$tmp/page.7" 2>"$tmp/err"
@@ -29,10 +30,12 @@ section()
 }
 grep -q 'gdb 18.1' "$tmp/out" && ! grep -q 'rr ' "$tmp/out" && grep -q '6.18.0-test.*A "B"' "$tmp/out"
 ok versions_kernel_and_processor_are_there $?
-section 'WHERE A TOOL' | tr -s '\n ' ' ' | grep -q 'breakpoint, false swift takes 0.50 of the time of trapline, and loses 2 hits'
+section 'WHERE A TOOL' | tr -s '\n ' ' ' | grep -q 'breakpoint, false swift takes 0.5 of the time of trapline, and loses 2 hits'
 ok a_faster_peer_is_ahead $?
 section 'WHERE A TOOL' | tr -s '\n ' ' ' | grep -q '20,000 functions tracer does it here, and trapline does not'
 ok a_peer_that_does_what_trapline_does_not_is_ahead $?
+section 'WHERE A TOOL' | tr -s '\n ' ' ' | grep -q 'data race finder reports the race here, and trapline does not'
+ok a_peer_that_finds_what_trapline_does_not_is_ahead $?
 ! section 'WHERE A TOOL' | grep -q 'gdb\|alone\|near'
 ok others_are_not_ahead $?
 section 'WHAT CANNOT' >"$tmp/cannot"
