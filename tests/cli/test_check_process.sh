@@ -29,7 +29,8 @@ state()
 {
 	ls "/proc/$pid/fd" "/proc/$pid/task"
 	cat "/proc/$pid/maps"
-	grep -E '^(Sig|TracerPid)' "/proc/$pid/status"
+	# SigQ counts the signals of all processes of the user.
+	grep -E '^(Sig[PBIC]|ShdPnd|TracerPid)' "/proc/$pid/status"
 }
 
 # has_settled: its start is over.
