@@ -197,8 +197,8 @@ bool symbols_is_system(const char *module)
 
 bool symbols_is_agent(const char *module)
 {
-	return module && (!strncmp(module, "memfd:trapline-agent-", 21) ||
-			  !strcmp(module, "libtrapline-agent.so"));
+	return module &&
+	       (!strncmp(module, "memfd:trapline-agent-", 21) || !strcmp(module, SYMBOLS_AGENT));
 }
 
 const char *symbols_program(const struct symbols *s)

@@ -125,6 +125,7 @@ int symbols_read_copied(struct symbols *s, uint64_t address, void *buf, size_t n
 /* A string in the target, as much of it as can be read and fits; always NUL-terminated. */
 void symbols_read_string(struct symbols *s, uint64_t address, char *buf, size_t n);
 
+#define SYMBOLS_AGENT "libtrapline-agent.so"
 /* Is that the name of Trapline's own code in a target? A user does not mean it. NULL: no. */
 bool symbols_is_agent(const char *module);
 /* The same of the C and the C++ library and the dynamic linker too. */

@@ -95,15 +95,28 @@ struct symbols *file_places_symbols(struct file_places *p, uint64_t at, uint64_t
 	return opened->symbols;
 }
 
+/* The agent is a file in memory that no reader can open: its name is enough to leave it out. */
+static void place_without_symbols(const struct file_places *p, uint64_t at, struct place *out)
+{
+	char path[PATH_MAX];
+
+	memset(out, 0, sizeof(*out));
+	file_places_name(p, at, path, sizeof(path));
+	if (symbols_is_agent(basename(path)))
+		out->module = SYMBOLS_AGENT;
+}
+
 void file_places_find(struct file_places *p, uint64_t at, bool after, struct place *out)
 {
 	uint64_t back = after ? 1 : 0;
 	uint64_t address;
 	struct symbols *s = file_places_symbols(p, at, &address);
 
-	memset(out, 0, sizeof(*out));
-	if (!s)
+	if (!s) {
+		place_without_symbols(p, at, out);
 		return;
+	}
+	memset(out, 0, sizeof(*out));
 	symbols_place(s, address - back, out);
 	out->offset += out->function ? back : 0;
 	out->module_offset += out->module ? back : 0;
@@ -117,7 +130,7 @@ size_t file_places_frames(struct file_places *p, uint64_t at, bool after, struct
 	struct symbols *s = file_places_symbols(p, at, &address);
 
 	if (!s) {
-		memset(out, 0, sizeof(*out));
+		place_without_symbols(p, at, out);
 		return 1;
 	}
 	size_t count = symbols_frames(s, address - back, out, n);
