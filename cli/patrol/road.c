@@ -95,6 +95,7 @@ static uint64_t key_of(const json_t *finding)
 static void remove_entry(struct road *r, size_t at)
 {
 	r->bytes -= r->entry[at].bytes;
+	road_counts_remove(&r->counts, r->entry[at].key);
 	free(r->entry[at].line);
 	memmove(&r->entry[at], &r->entry[at + 1], (--r->count - at) * sizeof(*r->entry));
 	r->is_stale = true;
@@ -103,6 +104,7 @@ static void remove_entry(struct road *r, size_t at)
 static void remove_first(struct road *r, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
+		road_counts_remove(&r->counts, r->entry[i].key);
 		r->bytes -= r->entry[i].bytes;
 		free(r->entry[i].line);
 	}
@@ -112,45 +114,14 @@ static void remove_first(struct road *r, size_t count)
 	r->is_stale = r->is_stale || count;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	const uint64_t *x = a;
-	const uint64_t *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* The key that the spool has most often, behind the batch that is on its way. */
-static uint64_t most_frequent(const struct road *r, uint64_t *keys)
-{
-	size_t n = r->count - r->batch;
-	size_t best = 0;
-	uint64_t found = 0;
-
-	for (size_t i = 0; i < n; i++)
-		keys[i] = r->entry[r->batch + i].key;
-	qsort(keys, n, sizeof(*keys), compare_keys);
-	for (size_t i = 0, from = 0; i < n; i++) {
-		if (keys[i] != keys[from])
-			from = i;
-		if (i - from + 1 > best) {
-			best = i - from + 1;
-			found = keys[i];
-		}
-	}
-	return found;
-}
-
 /* A bug that is seen often must not push out one that was seen once. */
 static void drop_one(struct road *r)
 {
-	uint64_t *keys = calloc(r->count, sizeof(*keys));
-	uint64_t key = keys ? most_frequent(r, keys) : r->entry[r->batch].key;
+	uint64_t key = road_counts_most(&r->counts);
 	size_t at = r->batch;
 
 	while (r->entry[at].key != key)
 		at++;
-	free(keys);
 	remove_entry(r, at);
 	r->dropped++;
 }
@@ -159,13 +130,13 @@ static int take(struct road *r, char *line, uint64_t key, bool is_new)
 {
 	struct road_entry e = { .line = line, .bytes = strlen(line), .key = key };
 
-	if (grow_room(r->entry, r->count, r->capacity))
+	if (grow_room(r->entry, r->count, r->capacity) || road_counts_add(&r->counts, key))
 		return -ENOMEM;
 	r->entry[r->count++] = e;
 	r->bytes += e.bytes;
 	if (is_new)
 		keep(r, &e);
-	while (r->bytes > r->rule->room && r->count > r->batch)
+	while (r->bytes > r->rule->room && r->counts.most)
 		drop_one(r);
 	return 0;
 }
@@ -283,6 +254,8 @@ static void send_batch(struct road *r)
 		return;
 	}
 	r->batch = count;
+	for (size_t i = 0; i < count; i++)
+		road_counts_remove(&r->counts, r->entry[i].key);
 	r->batch_ns = clock_now_ns();
 }
 
@@ -299,6 +272,14 @@ static void refused(struct road *r, size_t count)
 	r->refused++;
 }
 
+/* Its entries can be dropped again; one that there is no memory to count is sent only. */
+static void end_batch(struct road *r)
+{
+	for (size_t i = 0; i < r->batch; i++)
+		road_counts_add(&r->counts, r->entry[i].key);
+	r->batch = 0;
+}
+
 static void look_at_sender(struct road *r)
 {
 	size_t count = r->batch;
@@ -311,7 +292,7 @@ static void look_at_sender(struct road *r)
 		return;
 	road_send_read(r);
 	child_release(&r->sender);
-	r->batch = 0;
+	end_batch(r);
 	enum road_answer answer = road_send_answer(r, status);
 	if (answer == ROAD_FAILED)
 		failed(r, r->said);
@@ -348,11 +329,12 @@ void road_close(struct road *r)
 		waitpid(r->sender.pid, &status, 0);
 	}
 	child_release(&r->sender);
-	r->batch = 0;
+	end_batch(r);
 	if (r->is_stale)
 		write_spool(r);
 	remove_first(r, r->count);
 	free(r->entry);
+	road_counts_free(&r->counts);
 	if (r->spool >= 0)
 		close(r->spool);
 	journal_close(&r->journal);

@@ -12,6 +12,7 @@
 #define CLI_PATROL_ROAD_H
 
 #include "cli/patrol/patrol.h"
+#include "cli/patrol/road_counts.h"
 #include "cli/service/child.h"
 #include "cli/service/folder.h"
 #include "cli/service/journal.h"
@@ -32,6 +33,7 @@ struct road {
 	size_t count;
 	size_t capacity;
 	uint64_t bytes;
+	struct road_counts counts; /* of the keys behind the batch */
 	uint64_t sent;
 	uint64_t dropped;		  /* the spool was full */
 	uint64_t refused;		  /* the receiver takes others, and not these */
