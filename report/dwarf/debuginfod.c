@@ -12,6 +12,7 @@
 #include "report/safe/busy.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,55 @@ static void follow_progress(Dwfl *dwfl)
 		*(void **)&set = dlsym(library, "debuginfod_set_progressfn");
 	if (client && set)
 		set(client, debuginfod_progress);
+}
+
+struct library {
+	debuginfod_client *(*begin)(void);
+	void (*end)(debuginfod_client *client);
+	void (*follow)(debuginfod_client *client,
+		       int (*f)(debuginfod_client *c, long done, long all));
+	/* A length of 0: id is text. The descriptor, or -errno. */
+	int (*find)(debuginfod_client *client, const unsigned char *id, int n, char **path);
+};
+
+static bool load(struct library *l)
+{
+	void *library = dlopen(DEBUGINFOD_LIBRARY, RTLD_LAZY);
+
+	if (!library)
+		return false;
+	*(void **)&l->begin = dlsym(library, "debuginfod_begin");
+	*(void **)&l->end = dlsym(library, "debuginfod_end");
+	*(void **)&l->follow = dlsym(library, "debuginfod_set_progressfn");
+	*(void **)&l->find = dlsym(library, "debuginfod_find_debuginfo");
+	return l->begin && l->end && l->follow && l->find;
+}
+
+int debuginfod_file(const char *build_id, char *path, size_t n)
+{
+	struct library l;
+	char *found = NULL;
+
+	if (!has_servers() || !is_allowed() || debuginfod_has_given_up() || !load(&l))
+		return -ENOENT;
+	debuginfod_client *client = l.begin();
+	if (!client)
+		return -ENOMEM;
+	l.follow(client, debuginfod_progress);
+	servers.name = build_id;
+	servers.since_ns = clock_now_ns();
+	int fd = l.find(client, (const unsigned char *)build_id, 0, &found);
+	servers.spent_ns += clock_now_ns() - servers.since_ns;
+	l.end(client);
+	if (servers.is_shown)
+		servers.show(NULL);
+	servers.is_shown = false;
+	if (fd < 0)
+		return fd;
+	close(fd);
+	int length = snprintf(path, n, "%s", found);
+	free(found);
+	return length < (int)n ? 0 : -ENAMETOOLONG;
 }
 
 int debuginfod_find(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,

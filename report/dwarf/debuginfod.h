@@ -28,6 +28,12 @@ bool debuginfod_is_refused(void);
 /* The time of a minute is over: what may be there was not fetched. */
 bool debuginfod_has_given_up(void);
 
+/*
+ * The debug file of a build ID, in hexadecimal digits, which a server has: its path in the cache of
+ * libdebuginfod. 0 or -errno.
+ */
+int debuginfod_file(const char *build_id, char *path, size_t n);
+
 /* The callback find_debuginfo of libdwfl. */
 int debuginfod_find(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 		    const char *file_name, const char *link, GElf_Word crc, char **found);

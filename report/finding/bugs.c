@@ -2,6 +2,7 @@
 /* bugs.c - see bugs.h. */
 #include "report/finding/bugs.h"
 
+#include "report/finding/bugs_names.h"
 #include "report/page/page.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
@@ -95,6 +96,7 @@ static void describe(json_t *bug, const json_t *line)
 		json_object_set(bug, members[i], json_object_get(line, members[i]));
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 		json_object_set(bug, places[i], json_object_get(first, places[i]));
+	bugs_names_keep(bug, line);
 }
 
 static void add_finding(struct bugs *b, const json_t *line)
@@ -254,6 +256,7 @@ json_t *bugs_rows(const struct bugs *b, const char *since)
 		qsort(rows, n, sizeof(json_t *), compare_rows);
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(sorted, rows[i]);
+	bugs_names(sorted);
 	free(rows);
 	return sorted;
 }

@@ -110,6 +110,83 @@ else
 	skip "compilers_and_levels_change_no_fingerprint" "a compiler"
 fi
 
+# A program without debug information on its host: the receiver has it, by the build ID.
+debug=
+leave()
+{
+	[ -z "$debug" ] || rm -f "$debug"
+	finish
+}
+trap leave EXIT
+stripped_finding()
+{
+	mkdir -p "$tmp/host" "$tmp/debug" "$tmp/stripped"
+	cp "$victims/patrolled" "$tmp/debug/patrolled"
+	objcopy --only-keep-debug "$tmp/debug/patrolled" "$tmp/debug/patrolled.debug" &&
+		objcopy --strip-all "$tmp/debug/patrolled" "$tmp/host/patrolled" || return
+	rm "$tmp/debug/patrolled"
+	id=$(readelf -n "$tmp/host/patrolled" | sed -n 's/.*Build ID: //p')
+	timeout -s INT 20 "$trapline" heap --first 1000 --for 1s --json -- "$tmp/host/patrolled" wrong 2>/dev/null |
+		jq -c --arg id "$id" --arg program "$tmp/host/patrolled" 'select(.kind == "use-after-free") |
+			{id: "s", host: "h", time: "2026-11-28T00:00:00Z", program: $program, build_id: $id} + .' >"$tmp/stripped/one.jsonl"
+	[ -s "$tmp/stripped/one.jsonl" ] && jq -e '.first.file == null' "$tmp/stripped/one.jsonl" >/dev/null
+}
+folder=$tmp/stripped
+if command -v objcopy >/dev/null && stripped_finding; then
+	named='.[0] | .function == "handle_request" and (.file | test("patrolled.c$")) and .line > 0'
+	bugs --as json
+	rows '.[0] | .file == null and (.frames == null) and (.frames_of == null)'
+	ok "without_the_debug_file_a_bug_has_no_line" $?
+	if [ "$(id -u)" = 0 ] && [ ! -e "/usr/lib/debug/.build-id/$(echo "$id" | cut -c1-2)/${id#??}.debug" ]; then
+		debug=/usr/lib/debug/.build-id/$(echo "$id" | cut -c1-2)/${id#??}.debug
+		mkdir -p "${debug%/*}"
+		cp "$tmp/debug/patrolled.debug" "$debug"
+		bugs --as json
+		rows "$named"
+		ok "a_debug_file_names_function_and_line" $?
+		rm "$debug"
+		rmdir "${debug%/*}" 2>/dev/null
+		debug=
+	else
+		skip "a_debug_file_names_function_and_line" "root"
+	fi
+	jq -c '.build_id = "../../../../etc/passwd"' "$tmp/stripped/one.jsonl" >"$tmp/evil"
+	jq -c '.build_id = "zz" | .first.stack = 3' "$tmp/stripped/one.jsonl" >>"$tmp/evil"
+	"$trapline" report --from "$tmp/evil" --as json >"$tmp/out" 2>"$tmp/err"
+	rows 'length == 1 and .[0].file == null'
+	ok "a_build_id_that_is_none_opens_no_file" $?
+	if command -v debuginfod >/dev/null; then
+		port=$((20000 + $$ % 20000))
+		debuginfod -F -p $port -d :memory: "$tmp/debug" >"$tmp/debuginfod" 2>&1 &
+		started="$started $!"
+		chmod 755 "$tmp" "$tmp/stripped"
+		chmod 644 "$tmp/stripped/one.jsonl"
+		has_it()
+		{
+			curl -sf -o /dev/null "http://127.0.0.1:$port/buildid/$id/debuginfo"
+		}
+		# asked USER: what the report of a user gives, with the server.
+		asked()
+		{
+			mkdir -p "$tmp/cache$1"
+			[ "$1" = 0 ] || chown "$1" "$tmp/cache$1"
+			setpriv --reuid="$1" --clear-groups env DEBUGINFOD_URLS="http://127.0.0.1:$port" DEBUGINFOD_CACHE_PATH="$tmp/cache$1" \
+				"$trapline" report --from "$folder" --as json >"$tmp/out" 2>"$tmp/err"
+		}
+		if [ "$(id -u)" = 0 ]; then
+			eventually has_it && asked "$(id -u nobody)" && rows "$named"
+			ok "a_server_names_function_and_line" $?
+			asked 0 && rows '.[0].file == null'
+			ok "root_asks_no_server" $?
+		fi
+	else
+		skip "a_server_names_function_and_line" "debuginfod"
+	fi
+else
+	skip "without_the_debug_file_a_bug_has_no_line" "objcopy, or no finding"
+fi
+folder=$tmp/lines
+
 wrong "a_missing_folder_is_reported" "cannot read $tmp/none: No such file" --from "$tmp/none"
 wrong "what_is_not_a_file_is_reported" "cannot read /dev/null: it is not a file$" --from /dev/null
 mkdir "$tmp/empty"
