@@ -4,11 +4,14 @@
 
 #include "report/json_text.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define HIDDEN "<redacted>"
+/* What is not part of a name of C. Bytes of UTF-8 are. */
+#define WORD_ENDS " !\"#%&'()*+,-./:;<=>?@[\\]^`{|}~\t\n"
 
 json_t *patrol_time(double seconds)
 {
@@ -59,6 +62,58 @@ static bool is_value(const char *name)
 	return false;
 }
 
+/* Case does not count: a Password is a password. */
+static bool is_hidden(const struct patrol_rules *r, const char *name)
+{
+	for (unsigned int i = 0; i < cfg_size(r->file, "hide"); i++)
+		if (!fnmatch(cfg_getnstr(r->file, "hide", i), name, FNM_CASEFOLD))
+			return true;
+	return false;
+}
+
+/* Whether one of the names in an expression, as `password` is in `{req->user.password}`. */
+static bool has_hidden(const struct patrol_rules *r, const char *text, bool is_member)
+{
+	char name[256];
+	size_t n;
+
+	for (; text && *text; text += n) {
+		bool follows_dot = is_member && *text == '.';
+		n = strcspn(text + follows_dot, WORD_ENDS);
+		if ((!is_member || follows_dot) && n && n < sizeof(name)) {
+			snprintf(name, sizeof(name), "%.*s", (int)n, text + follows_dot);
+			if (is_hidden(r, name))
+				return true;
+		}
+		n += follows_dot;
+		n += !n;
+	}
+	return false;
+}
+
+static void hide_value(json_t *j, const char *name)
+{
+	if (!json_is_null(json_object_get(j, name)))
+		json_object_set_new(j, name, json_string(HIDDEN));
+}
+
+/* Inside of a value: its members have the names of the program. */
+static void hide_members(const struct patrol_rules *r, json_t *value)
+{
+	const char *name;
+	json_t *member;
+	size_t i;
+
+	json_array_foreach(value, i, member) hide_members(r, member);
+	json_object_foreach(value, name, member)
+	{
+		if (is_hidden(r, name))
+			hide_value(value, name);
+		else
+			hide_members(r, member);
+	}
+}
+
 static void hide(json_t *j)
 {
 	const char *name;
@@ -75,6 +130,47 @@ static void hide(json_t *j)
 		else
 			hide(value);
 	}
+}
+
+/* All values in it are those of one name. */
+static bool is_of_hidden(const struct patrol_rules *r, const json_t *j)
+{
+	static const char *const names[] = { "variable", "pointer", "function", "site" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (has_hidden(r, json_string_value(json_object_get(j, names[i])), false))
+			return true;
+	return false;
+}
+
+static void hide_below(const struct patrol_rules *r, json_t *j)
+{
+	const char *name;
+	json_t *value;
+	size_t i;
+
+	json_array_foreach(j, i, value) hide_below(r, value);
+	json_object_foreach(j, name, value)
+	{
+		if (is_value(name))
+			hide_members(r, value);
+		else
+			hide_below(r, value);
+	}
+}
+
+void patrol_finding_hide(const struct patrol_rules *r, const char *point, json_t *finding)
+{
+	const char *printed = json_string_value(json_object_get(finding, "printed"));
+	const json_t *probable = json_object_get(json_object_get(finding, "block"), "type");
+
+	if (!cfg_size(r->file, "hide"))
+		return;
+	if (is_of_hidden(r, finding) || is_of_hidden(r, probable))
+		hide(finding);
+	if (has_hidden(r, point, false) || has_hidden(r, printed, true))
+		hide_value(finding, "printed");
+	hide_below(r, finding);
 }
 
 json_t *patrol_finding_without_values(const json_t *finding)

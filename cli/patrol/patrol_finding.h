@@ -12,6 +12,11 @@ json_t *patrol_finding_of(const struct patrol_rules *r, const struct patrol_visi
 json_t *patrol_finding_of_visit(const struct patrol_rules *r, const struct patrol_visit *v,
 				double now);
 /*
+ * Hides the values of arguments and variables with the names of the option hide. What a point
+ * prints is hidden if its text or a member in it has such a name. point: its text, or NULL.
+ */
+void patrol_finding_hide(const struct patrol_rules *r, const char *point, json_t *finding);
+/*
  * A copy in which no value of the program is left: bytes of blocks, values of variables and
  * arguments, and what a point printed. NULL: no memory.
  */

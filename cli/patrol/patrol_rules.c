@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROAD_ROOM_BYTES (16u << 20)
@@ -44,6 +45,7 @@ static cfg_opt_t options[] = {
 	CFG_FLOAT("load", 0.8, CFGF_NONE),
 	CFG_STR("host", NULL, CFGF_NODEFAULT),
 	CFG_STR("state", NULL, CFGF_NODEFAULT),
+	CFG_STR_LIST("hide", NULL, CFGF_NODEFAULT),
 	CFG_SEC("rule", rule_options, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 	CFG_SEC("road", road_options, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 	CFG_END(),
@@ -227,6 +229,13 @@ static int read_all(struct patrol_rules *r)
 				 "%s: invalid budget '%.100s': expected a percentage of the CPUs "
 				 "of this machine (example: 1%%)",
 				 r->path, budget);
+	for (unsigned int i = 0; i < cfg_size(r->file, "hide"); i++)
+		if (!cfg_getnstr(r->file, "hide", i)[0])
+			return cli_wrong(
+				PATROL_COMMAND,
+				"%s: invalid hide '': expected patterns of names (example: "
+				"hide = {\"*password*\", \"token\"})",
+				r->path);
 	if (!rules)
 		return cli_wrong(PATROL_COMMAND,
 				 "%s: a rule is missing (example: rule web { name = {\"nginx\"} })",
@@ -244,6 +253,36 @@ static int read_all(struct patrol_rules *r)
 	return status;
 }
 
+/* What is in it is done with the rights of this command. */
+static bool is_own(FILE *f)
+{
+	struct stat st;
+
+	return !fstat(fileno(f), &st) && (!st.st_uid || st.st_uid == geteuid()) &&
+	       !(st.st_mode & 022);
+}
+
+static int parse(struct patrol_rules *r, const char *path)
+{
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return cli_wrong(PATROL_COMMAND, "cannot read %s: %s", path, strerror(errno));
+	int status = CLI_OK;
+	if (!is_own(f))
+		status = cli_wrong(PATROL_COMMAND,
+				   "cannot use %s: it belongs to another user, or others can "
+				   "write to it; give a file of your own",
+				   path);
+	r->file->filename = strdup(path);
+	if (!status && cfg_parse_fp(r->file, f) != CFG_SUCCESS)
+		status = has_error ? CLI_USAGE :
+				     cli_wrong(PATROL_COMMAND,
+					       "cannot read %s: its syntax is wrong", path);
+	fclose(f);
+	return status;
+}
+
 int patrol_rules_read(const char *path, struct patrol_rules *out)
 {
 	*out = (struct patrol_rules){ .path = path };
@@ -252,14 +291,9 @@ int patrol_rules_read(const char *path, struct patrol_rules *out)
 		return cli_wrong(PATROL_COMMAND, "out of memory");
 	has_error = false;
 	cfg_set_error_function(out->file, on_error);
-	int err = cfg_parse(out->file, path);
-	int status = CLI_USAGE;
-	if (err == CFG_FILE_ERROR)
-		cli_wrong(PATROL_COMMAND, "cannot read %s: %s", path, strerror(errno));
-	else if (err == CFG_SUCCESS)
+	int status = parse(out, path);
+	if (!status)
 		status = read_all(out);
-	else if (!has_error)
-		cli_wrong(PATROL_COMMAND, "cannot read %s: its syntax is wrong", path);
 	if (status)
 		patrol_rules_free(out);
 	return status;

@@ -76,8 +76,9 @@ static void log_visit(struct serve *v, const char *event)
 /* Takes the finding; NULL: no memory. */
 static void send(struct patrol_state *s, json_t *finding)
 {
+	if (finding)
+		patrol_finding_hide(s->rules, s->visit.point, finding);
 	json_t *safe = finding ? patrol_finding_without_values(finding) : NULL;
-
 	if (!safe)
 		s->findings_lost++;
 	for (size_t i = 0; safe && i < s->rules->road_count; i++)
