@@ -28,12 +28,16 @@ SELECT id, received,
   line->>'grade' AS grade,
   line->>'fingerprint' AS fingerprint,
   coalesce((line->>'count')::bigint, 1) AS count,
-  line->'first'->>'function' AS function,
-  line->'first'->>'file' AS file,
-  (line->'first'->>'line')::int AS line_number,
+  code->>'function' AS function,
+  code->>'file' AS file,
+  (code->>'line')::int AS line_number,
   line->>'variable' AS variable,
   line
-FROM trapline_findings
+FROM trapline_findings,
+  -- Where no access was seen, as of a damaged block: where the block was allocated.
+  LATERAL (SELECT CASE WHEN coalesce(line->'first'->'stack', '[]') = '[]'
+    AND line->'first'->>'function' IS NULL AND jsonb_typeof(line->'block'->'allocated') = 'object'
+    THEN line->'block'->'allocated' ELSE line->'first' END AS code) AS place
 WHERE line->>'type' <> 'visit';
 
 -- Each visit of a process: a build without findings was visited too.

@@ -7,6 +7,8 @@
  */
 #include "cli/patrol/road_send.h"
 
+#include "report/finding/finding_json.h"
+
 #include <trapline/trapline.h>
 
 #include <errno.h>
@@ -29,10 +31,11 @@ static const char *text_of(const json_t *j, const char *name)
 /* What a person reads: `use-after-free in handle (server.c:46) of /usr/bin/server`. */
 static void message_of(const json_t *finding, char *text, size_t n)
 {
-	const json_t *first = json_object_get(finding, "first");
+	bool is_allocation;
+	const json_t *code = finding_json_place(finding, &is_allocation);
 	const char *kind = text_of(finding, "kind");
-	const char *function = text_of(first, "function");
-	const char *file = text_of(first, "file");
+	const char *function = text_of(code, "function");
+	const char *file = text_of(code, "file");
 	const char *printed = text_of(finding, "printed");
 	const char *site = text_of(finding, "site");
 	const char *program = text_of(finding, "program");
@@ -41,10 +44,10 @@ static void message_of(const json_t *finding, char *text, size_t n)
 
 	if (file)
 		snprintf(place, sizeof(place), " (%s:%" JSON_INTEGER_FORMAT ")", basename(file),
-			 json_integer_value(json_object_get(first, "line")));
+			 json_integer_value(json_object_get(code, "line")));
 	if (kind)
-		snprintf(text, n, "%s in %s%s of %s", kind, function ? function : "?", place,
-			 program ? program : "?");
+		snprintf(text, n, "%s in %s%s%s of %s", kind, is_allocation ? "a block of " : "",
+			 function ? function : "?", place, program ? program : "?");
 	else if (tool)
 		snprintf(text, n, "visit by %s of %s: %" JSON_INTEGER_FORMAT " findings", tool,
 			 program ? program : "?",
@@ -70,7 +73,8 @@ static void write_fields(FILE *f, const void *arg, bool is_short)
 		{ "TRAPLINE_SITE", "site" },	   { "TRAPLINE_PRINTED", "printed" },
 	};
 	const json_t *finding = arg;
-	const json_t *first = json_object_get(finding, "first");
+	bool is_allocation;
+	const json_t *code = finding_json_place(finding, &is_allocation);
 	char message[MESSAGE_BYTES];
 
 	message_of(finding, message, sizeof(message));
@@ -79,9 +83,9 @@ static void write_fields(FILE *f, const void *arg, bool is_short)
 	journal_field(f, "SYSLOG_IDENTIFIER", "trapline");
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		journal_field(f, members[i][0], text_of(finding, members[i][1]));
-	journal_field(f, "TRAPLINE_FUNCTION", text_of(first, "function"));
-	journal_field(f, "TRAPLINE_FILE", text_of(first, "file"));
-	journal_number(f, "TRAPLINE_LINE", json_object_get(first, "line"));
+	journal_field(f, "TRAPLINE_FUNCTION", text_of(code, "function"));
+	journal_field(f, "TRAPLINE_FILE", text_of(code, "file"));
+	journal_number(f, "TRAPLINE_LINE", json_object_get(code, "line"));
 	journal_number(f, "TRAPLINE_PID", json_object_get(finding, "pid"));
 	journal_number(f, "TRAPLINE_COUNT", json_object_get(finding, "count"));
 	if (!is_short)
@@ -127,7 +131,8 @@ static uint64_t unix_nano(const json_t *finding)
 static json_t *log_record(const struct road_entry *e)
 {
 	json_t *finding = json_loadb(e->line, e->bytes, JSON_ALLOW_NUL, NULL);
-	const json_t *first = json_object_get(finding, "first");
+	bool is_allocation;
+	const json_t *code = finding_json_place(finding, &is_allocation);
 	json_t *attributes = json_array();
 	char message[MESSAGE_BYTES];
 	char time[24];
@@ -144,8 +149,8 @@ static json_t *log_record(const struct road_entry *e)
 	add_attribute(attributes, finding, "trapline.grade", "grade");
 	add_attribute(attributes, finding, "trapline.rule", "rule");
 	add_attribute(attributes, finding, "trapline.variable", "variable");
-	add_attribute(attributes, first, "code.function.name", "function");
-	add_attribute(attributes, first, "code.file.path", "file");
+	add_attribute(attributes, code, "code.function.name", "function");
+	add_attribute(attributes, code, "code.file.path", "file");
 	json_array_append_new(attributes, attribute("trapline.finding", e->line));
 	bool is_error = text_of(finding, "kind");
 	json_decref(finding);

@@ -3,6 +3,7 @@
 #include "report/finding/bugs.h"
 
 #include "report/finding/bugs_names.h"
+#include "report/finding/finding_json.h"
 #include "report/page/page.h"
 #include "report/plural.h"
 #include "report/safe/clean.h"
@@ -90,12 +91,14 @@ static void describe(json_t *bug, const json_t *line)
 {
 	static const char *const members[] = { "type", "kind", "grade", "variable", "program" };
 	static const char *const places[] = { "function", "file", "line" };
-	const json_t *first = json_object_get(line, "first");
+	bool is_allocation;
+	const json_t *place = finding_json_place(line, &is_allocation);
 
 	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
 		json_object_set(bug, members[i], json_object_get(line, members[i]));
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		json_object_set(bug, places[i], json_object_get(first, places[i]));
+		json_object_set(bug, places[i], json_object_get(place, places[i]));
+	json_object_set_new(bug, "is_allocation", json_boolean(is_allocation));
 	bugs_names_keep(bug, line);
 }
 
@@ -268,12 +271,13 @@ static void where_of(const json_t *row, char *text, size_t n)
 	const char *function = text_of(row, "function");
 	const char *file = text_of(row, "file");
 	const char *slash = strrchr(file, '/');
+	const char *block = json_is_true(json_object_get(row, "is_allocation")) ? "block of " : "";
 
 	if (file[0])
-		snprintf(text, n, "%s (%s:%" JSON_INTEGER_FORMAT ")", function,
+		snprintf(text, n, "%s%s (%s:%" JSON_INTEGER_FORMAT ")", block, function,
 			 slash ? slash + 1 : file, count_of(row, "line"));
 	else
-		snprintf(text, n, "%s", function[0] ? function : "?");
+		snprintf(text, n, "%s%s", block, function[0] ? function : "?");
 	clean_text(text);
 }
 

@@ -4,6 +4,7 @@
 
 #include "report/dwarf/debuginfod.h"
 #include "report/files/files.h"
+#include "report/finding/finding_json.h"
 #include "report/safe/clean.h"
 
 #include <limits.h>
@@ -44,17 +45,16 @@ static bool is_build_id(const char *id)
 }
 
 /* The build ID is that of the program: only its frames can be named by it. */
-static json_t *frames_of(const json_t *finding)
+static json_t *frames_of(const json_t *finding, const json_t *code)
 {
-	const json_t *first = json_object_get(finding, "first");
-	const char *access = text_of(first, "access");
+	const char *access = text_of(code, "access");
 	const char *slash = strrchr(text_of(finding, "program"), '/');
 	bool is_access = !strcmp(access, "read") || !strcmp(access, "write");
 	json_t *frames = json_array();
 	size_t i;
 	json_t *frame;
 
-	json_array_foreach(json_object_get(first, "stack"), i, frame)
+	json_array_foreach(json_object_get(code, "stack"), i, frame)
 	{
 		uint64_t offset = strtoull(text_of(frame, "module_offset"), NULL, 16);
 		if (!slash || strcmp(text_of(frame, "module"), slash + 1) != 0 || !offset)
@@ -69,12 +69,13 @@ static json_t *frames_of(const json_t *finding)
 
 void bugs_names_keep(json_t *bug, const json_t *finding)
 {
-	const json_t *first = json_object_get(finding, "first");
+	bool is_allocation;
+	const json_t *code = finding_json_place(finding, &is_allocation);
 
 	json_object_del(bug, FRAMES);
-	if (text_of(first, "file")[0] || !is_build_id(text_of(finding, "build_id")))
+	if (text_of(code, "file")[0] || !is_build_id(text_of(finding, "build_id")))
 		return;
-	json_object_set_new(bug, FRAMES, frames_of(finding));
+	json_object_set_new(bug, FRAMES, frames_of(finding, code));
 	json_object_set(bug, BUILD, json_object_get(finding, "build_id"));
 }
 

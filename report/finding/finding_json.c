@@ -60,3 +60,15 @@ json_t *finding_json_block(uint64_t address, uint64_t size, int64_t offset, json
 	json_object_set_new(j, "freed", freed ? freed : json_null());
 	return j;
 }
+
+const json_t *finding_json_place(const json_t *finding, bool *is_allocation)
+{
+	const json_t *first = json_object_get(finding, "first");
+	const json_t *block = json_object_get(finding, "block");
+	const json_t *allocated = json_object_get(block, "allocated");
+
+	*is_allocation = !json_array_size(json_object_get(first, "stack")) &&
+			 !json_string_length(json_object_get(first, "function")) &&
+			 json_is_object(allocated);
+	return *is_allocation ? allocated : first;
+}

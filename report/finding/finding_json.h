@@ -9,6 +9,7 @@
 #include "report/run/run.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -46,6 +47,12 @@ void finding_json_moment(json_t *j, const struct finding_moment *m);
  */
 json_t *finding_json_block(uint64_t address, uint64_t size, int64_t offset, json_t *allocated,
 			   json_t *freed);
+
+/*
+ * The code that a finding is about: its first moment. Where no access was seen, as of a block that
+ * is found damaged, the allocation of the block. NULL: neither is known. Of `finding`.
+ */
+const json_t *finding_json_place(const json_t *finding, bool *is_allocation);
 
 /* null for an empty text too. */
 json_t *finding_json_text(const char *text);

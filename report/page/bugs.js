@@ -25,7 +25,7 @@ function drawBugs() {
 pages.bugs = () => {
 	const states = name => data.bugs.filter(bug => bug.state === name).length;
 	for (const bug of data.bugs) {
-		bug.where = (bug.function || "?") + (bug.file ? ` (${base(bug.file)}:${bug.line})` : "");
+		bug.where = (bug.is_allocation ? "block of " : "") + (bug.function || "?") + (bug.file ? ` (${base(bug.file)}:${bug.line})` : "");
 		bug.searched = JSON.stringify(bug).toLowerCase();
 	}
 	document.title = "bugs - trapline";

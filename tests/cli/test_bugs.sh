@@ -71,6 +71,15 @@ bugs
 	grep -q '^gone   mended  .* serve (server.c:7) of /usr/bin/server, gone since build 222222222222: not in 6 visits, 0.001 by chance$' "$tmp/out" &&
 	[ "$(tail -n 1 "$tmp/out")" = "5 bugs of 7 findings" ] && ! grep -q "$(printf '\033')" "$tmp/out"
 ok "the_table_for_people" $?
+mkdir "$tmp/damaged"
+cat >"$tmp/damaged/one.jsonl" <<'END'
+{"id":"1","host":"a","time":"2026-11-01T00:00:00.000Z","type":"heap","kind":"overflow","fingerprint":"damaged","program":"/usr/bin/maild","first":{"function":null,"file":null,"line":null,"stack":[]},"block":{"allocated":{"function":"parse","file":"/src/mail.c","line":50}}}
+{"id":"2","host":"a","time":"2026-11-01T00:00:00.000Z","type":"heap","kind":"overflow","fingerprint":"stripped","program":"/usr/bin/maild","first":{"function":null,"file":null,"line":null,"stack":[{"ip":"0x1"}]},"block":{"allocated":{"function":"parse","file":"/src/mail.c","line":50}}}
+END
+"$trapline" report --from "$tmp/damaged" >"$tmp/out" 2>"$tmp/err" &&
+	grep -q ' damaged  .* block of parse (mail.c:50) of /usr/bin/maild' "$tmp/out" &&
+	grep -q ' stripped  .* ? of /usr/bin/maild' "$tmp/out"
+ok "without_an_access_the_row_has_the_allocation" $?
 printf 'not JSON\n{"type":"hit"}\n' >"$folder/bad.jsonl"
 bugs
 [ "$(tail -n 1 "$tmp/out")" = "5 bugs of 7 findings; 2 other lines left out" ]
