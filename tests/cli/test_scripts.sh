@@ -73,7 +73,7 @@ install_deps bench
 [ $? = 0 ] && [ "$(wc -l <"$tmp/err")" = 1 ]
 ok "packages_that_are_only_wished_for_are_no_failure" $?
 install_deps build nosuch
-[ $? = 2 ] && says "install-deps: invalid purpose 'nosuch': expected build, test, vm, bench, cross, demo, fuzz or fresh"
+[ $? = 2 ] && says "install-deps: invalid purpose 'nosuch': expected build, test, vm, bench, cross, demo, fleet, fuzz, fresh, values or peers"
 ok "an_unknown_purpose_is_refused" $?
 [ ! -e "$tmp/called" ]
 ok "apt_was_not_called" $?
