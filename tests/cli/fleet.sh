@@ -16,17 +16,15 @@ roles="cached maild queued sessiond indexd printd"
 fleet_pids=
 server=
 
+# shellcheck source=tests/cli/postgres.sh
+. "$sources/tests/cli/postgres.sh"
+
 # --- the database, which the bridge leads to ---
 
 make_bridge()
 {
 	ip link add "$bridge" type bridge 2>/dev/null && ip addr add "$net.254/24" dev "$bridge" &&
 		ip link set "$bridge" up
-}
-
-as_postgres()
-{
-	setpriv --reuid=postgres --regid=postgres --clear-groups env -C / "$@"
 }
 
 sql()
@@ -50,20 +48,13 @@ kill_server()
 	server=
 }
 
-# has_database: whether this machine can have one.
-has_database()
-{
-	postgres=$(find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | sort -V | tail -n 1)
-	[ -n "$postgres" ] && command -v psql >/dev/null && id postgres >/dev/null 2>&1
-}
-
 make_database()
 {
 	make_bridge || return
 	chmod 711 "$fleet"
 	mkdir "$fleet/pg"
 	chown postgres "$fleet/pg"
-	as_postgres "${postgres%postgres}initdb" -D "$fleet/pg/data" -A trust --no-sync >"$fleet/initdb" 2>&1 || return
+	make_data "$fleet/pg/data" >"$fleet/initdb" 2>&1 || return
 	echo "host all all $net.0/24 trust" >>"$fleet/pg/data/pg_hba.conf"
 	start_server
 	for _ in $(seq 300); do

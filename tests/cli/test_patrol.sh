@@ -476,15 +476,12 @@ else
 	skip "the_journal_has_the_fields" "systemd-journald"
 fi
 
-postgres=$(find /usr/lib/postgresql -name initdb 2>/dev/null | sort -V | tail -n 1)
-if [ -n "$postgres" ] && command -v psql >/dev/null && id postgres >/dev/null 2>&1; then
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/postgres.sh"
+if has_database; then
 	mkdir "$tmp/pg" && chmod 711 "$tmp" && chown postgres "$tmp/pg"
-	as_postgres()
-	{
-		setpriv --reuid=postgres --regid=postgres --clear-groups env -C / "$@"
-	}
-	as_postgres "$postgres" -D "$tmp/pg/data" -A trust >"$tmp/initdb" 2>&1
-	as_postgres "${postgres%initdb}postgres" -D "$tmp/pg/data" -k "$tmp/pg" -h '' >"$tmp/postgres" 2>&1 &
+	make_data "$tmp/pg/data" >"$tmp/initdb" 2>&1
+	as_postgres "$postgres" -D "$tmp/pg/data" -k "$tmp/pg" -h '' >"$tmp/postgres" 2>&1 &
 	server=$!
 	started="$started $server"
 	sql()
