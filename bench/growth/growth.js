@@ -45,15 +45,9 @@ function chartCard(line) {
 const power = v => Math.log10(Math.max(v, 1e-9));
 function drawChart(c) {
 	const line = c.dataset.line, series = seriesOf(line), isShare = line === "rate";
-	const ratio = window.devicePixelRatio || 1, width = c.clientWidth, height = 260;
+	const width = c.clientWidth, height = 260;
 	const all = series.flatMap(s => s.points), bottom = height - 26, right = width - 14;
-	c.style.height = height + "px";
-	c.width = width * ratio;
-	c.height = height * ratio;
-	const g = c.getContext("2d");
-	g.scale(ratio, ratio);
-	g.font = "11px system-ui, sans-serif";
-	g.textBaseline = "middle";
+	const g = contextOf(c, width, height);
 	if (!all.length) return;
 	const xs = all.map(p => power(p[0])), ys = all.map(p => p[1]);
 	const x0 = Math.floor(Math.min(...xs)), x1 = Math.max(Math.ceil(Math.max(...xs)), x0 + 1);

@@ -28,11 +28,14 @@ import sys
 import tempfile
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(HERE))
+from functions import write_functions  # noqa: E402
+
 ROUNDS = int(os.environ.get("TRAPLINE_BENCH_ROUNDS", "3"))
 TOLERANCE = 0.2
 # A cost must be so many times that of the first point before its growth is fitted.
 ABOVE = 1.5
-HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE_PARTS = os.path.join(HERE, "..", "..", "report", "page")
 
 POINTS = {"threads": [1, 10, 100, 1000, 2000, 4000], "events": [1, 10, 100, 1000, 3000, 10000],
@@ -87,18 +90,14 @@ int main(int argc, char **argv)
 
 
 def build_target(folder, functions):
-    """A program that has so many functions. They are assembler: a compiler would need minutes."""
+    """A program that has so many functions."""
     path = f"{folder}/target{functions}"
     if os.path.exists(path):
         return path
     with open(f"{folder}/main.c", "w", encoding="utf8") as f:
         f.write(TARGET)
     with open(f"{path}.s", "w", encoding="utf8") as f:
-        f.write("\t.text\n")
-        for i in range(functions):
-            f.write(f"\t.globl f_{i}\n\t.type f_{i}, @function\nf_{i}:\n\tpush %rbp; mov %rsp, %rbp\n"
-                    f"\tlea {i}(%rdi), %eax; pop %rbp; ret\n\t.size f_{i}, . - f_{i}\n")
-        f.write('\t.section .note.GNU-stack,"",@progbits\n')
+        write_functions(f, functions)
     subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", path, f"{folder}/main.c", f"{path}.s"], check=True)
     return path
 

@@ -26,11 +26,13 @@ import sys
 import tempfile
 import time
 
-import pulp
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(HERE))
+import pulp  # noqa: E402
+from functions import write_functions  # noqa: E402
 
 ROUNDS = int(os.environ.get("TRAPLINE_BENCH_ROUNDS", "3"))
 FUNCTIONS = 20000
-HERE = os.path.dirname(os.path.abspath(__file__))
 START_S = 60
 HITS_S = 120
 TRACE_S = int(os.environ.get("TRAPLINE_BENCH_TRACE_S", "120"))
@@ -213,7 +215,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 """
-# What gcc makes of such a function, alone, with -pg and with -fpatchable-function-entry=5: it would need minutes.
+# What gcc makes of such a function, alone, with -pg and with -fpatchable-function-entry=5.
 ENTRIES = {"plain": "push %rbp; mov %rsp, %rbp", "mcount": "push %rbp; mov %rsp, %rbp; call *mcount@GOTPCREL(%rip)",
            "entries": "9: .rept 5; nop; .endr; push %rbp; mov %rsp, %rbp\n"
                       '\t.section __patchable_function_entries,"aw",@progbits; .balign 8; .quad 9b; .text'}
@@ -224,13 +226,9 @@ def make_traced(folder):
         f.write(TRACED)
     for name, entry in ENTRIES.items():
         with open(f"{folder}/{name}.s", "w", encoding="utf8") as f:
-            f.write("\t.text\n")
-            for i in range(FUNCTIONS):
-                f.write(f"\t.globl f_{i}\n\t.type f_{i}, @function\nf_{i}:\n\t{entry}\n"
-                        f"\tlea {i}(%rdi), %eax; pop %rbp; ret\n\t.size f_{i}, . - f_{i}\n")
+            write_functions(f, FUNCTIONS, entry)
             f.write('\t.section .data.rel.ro,"aw"\n\t.globl all\nall:\n')
             f.write("".join(f"\t.quad f_{i}\n" for i in range(FUNCTIONS)))
-            f.write('\t.section .note.GNU-stack,"",@progbits\n')
         # The C library has mcount() too.
         subprocess.run(["gcc", "-O1", "-g", "-o", f"{folder}/{name}", f"{folder}/main.c", f"{folder}/{name}.s"],
                        check=True)

@@ -51,6 +51,18 @@ function stepFor(span, n) {
 	const raw = span / n, step = 10 ** Math.floor(Math.log10(raw));
 	return [1, 2, 5, 10].map(k => k * step).find(s => s >= raw);
 }
+/* Of a canvas, which is empty then. */
+function contextOf(c, width, height) {
+	const ratio = window.devicePixelRatio || 1;
+	c.style.height = height + "px";
+	c.width = width * ratio;
+	c.height = height * ratio;
+	const g = c.getContext("2d");
+	g.scale(ratio, ratio);
+	g.font = "11px system-ui, sans-serif";
+	g.textBaseline = "middle";
+	return g;
+}
 /* Calls f once before the next frame, however often it was asked for. */
 function soon(f) {
 	let asked = false;

@@ -43,18 +43,12 @@ function lanesNow() {
 	return [[...lanes.values()], top];
 }
 function drawTimeline() {
-	const c = $("plot"), ratio = window.devicePixelRatio || 1, width = c.clientWidth;
+	const c = $("plot"), width = c.clientWidth;
 	const [lanes, below] = lanesNow();
 	const order = hits.ranks.thread.order, strips = order.length > 1 ? order.slice(0, STRIPS) : [];
 	const height = below + strips.length * STRIP + AXIS;
 	left = width < 600 ? 64 : 110;
-	c.style.height = height + "px";
-	c.width = width * ratio;
-	c.height = height * ratio;
-	const g = c.getContext("2d");
-	g.scale(ratio, ratio);
-	g.font = "11px system-ui, sans-serif";
-	g.textBaseline = "middle";
+	const g = contextOf(c, width, height);
 	spots = [];
 	drawTimes(g, width, height);
 	for (const lane of lanes) drawLane(g, lane, width);
