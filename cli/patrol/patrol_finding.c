@@ -97,39 +97,56 @@ static void hide_value(json_t *j, const char *name)
 		json_object_set_new(j, name, json_string(HIDDEN));
 }
 
-/* Inside of a value: its members have the names of the program. */
-static void hide_members(const struct patrol_rules *r, json_t *value)
+/* With each member of an object, and of what is in it. false: what is in the member comes too. */
+typedef bool (*on_member)(const struct patrol_rules *r, json_t *of, const char *name,
+			  json_t *member);
+
+static void each_member(const struct patrol_rules *r, json_t *j, on_member f)
 {
 	const char *name;
 	json_t *member;
 	size_t i;
 
-	json_array_foreach(value, i, member) hide_members(r, member);
-	json_object_foreach(value, name, member)
+	json_array_foreach(j, i, member) each_member(r, member, f);
+	json_object_foreach(j, name, member)
 	{
-		if (is_hidden(r, name))
-			hide_value(value, name);
-		else
-			hide_members(r, member);
+		if (!f(r, j, name, member))
+			each_member(r, member, f);
 	}
 }
 
-static void hide(json_t *j)
+/* Inside of a value: its members have the names of the program. */
+static bool hide_if_named(const struct patrol_rules *r, json_t *of, const char *name,
+			  json_t *member)
 {
-	const char *name;
-	json_t *value;
-	size_t i;
+	(void)member;
+	if (!is_hidden(r, name))
+		return false;
+	hide_value(of, name);
+	return true;
+}
 
-	json_array_foreach(j, i, value) hide(value);
-	json_object_foreach(j, name, value)
-	{
-		/* A number of bytes has no content. */
-		bool is_size = json_is_integer(value) && !strcmp(name, "bytes");
-		if (is_value(name) && !is_size && !json_is_null(value))
-			json_object_set_new(j, name, json_string(HIDDEN));
-		else
-			hide(value);
-	}
+static bool hide_named_members(const struct patrol_rules *r, json_t *of, const char *name,
+			       json_t *member)
+{
+	(void)of;
+	if (!is_value(name))
+		return false;
+	each_member(r, member, hide_if_named);
+	return true;
+}
+
+static bool hide_if_value(const struct patrol_rules *r, json_t *of, const char *name,
+			  json_t *member)
+{
+	/* A number of bytes has no content. */
+	bool is_size = json_is_integer(member) && !strcmp(name, "bytes");
+
+	(void)r;
+	if (!is_value(name) || is_size)
+		return false;
+	hide_value(of, name);
+	return true;
 }
 
 /* All values in it are those of one name. */
@@ -143,22 +160,6 @@ static bool is_of_hidden(const struct patrol_rules *r, const json_t *j)
 	return false;
 }
 
-static void hide_below(const struct patrol_rules *r, json_t *j)
-{
-	const char *name;
-	json_t *value;
-	size_t i;
-
-	json_array_foreach(j, i, value) hide_below(r, value);
-	json_object_foreach(j, name, value)
-	{
-		if (is_value(name))
-			hide_members(r, value);
-		else
-			hide_below(r, value);
-	}
-}
-
 void patrol_finding_hide(const struct patrol_rules *r, const char *point, json_t *finding)
 {
 	const char *printed = json_string_value(json_object_get(finding, "printed"));
@@ -167,10 +168,10 @@ void patrol_finding_hide(const struct patrol_rules *r, const char *point, json_t
 	if (!cfg_size(r->file, "hide"))
 		return;
 	if (is_of_hidden(r, finding) || is_of_hidden(r, probable))
-		hide(finding);
+		each_member(r, finding, hide_if_value);
 	if (has_hidden(r, point, false) || has_hidden(r, printed, true))
 		hide_value(finding, "printed");
-	hide_below(r, finding);
+	each_member(r, finding, hide_named_members);
 }
 
 json_t *patrol_finding_without_values(const json_t *finding)
@@ -178,6 +179,6 @@ json_t *patrol_finding_without_values(const json_t *finding)
 	json_t *copy = json_deep_copy(finding);
 
 	if (copy)
-		hide(copy);
+		each_member(NULL, copy, hide_if_value);
 	return copy;
 }
