@@ -84,20 +84,6 @@ static int debuginfod_progress(debuginfod_client *client, long done, long all)
 	return servers.spent_ns + clock_now_ns() - servers.since_ns > LIMIT_NS;
 }
 
-/* libdw has loaded the library if it is installed. */
-static void follow_progress(Dwfl *dwfl)
-{
-	static void (*set)(debuginfod_client * client,
-			   int (*f)(debuginfod_client * c, long a, long b));
-	debuginfod_client *client = dwfl_get_debuginfod_client(dwfl);
-	void *library = client && !set ? dlopen(DEBUGINFOD_LIBRARY, RTLD_LAZY) : NULL;
-
-	if (library)
-		*(void **)&set = dlsym(library, "debuginfod_set_progressfn");
-	if (client && set)
-		set(client, debuginfod_progress);
-}
-
 struct library {
 	debuginfod_client *(*begin)(void);
 	void (*end)(debuginfod_client *client);
@@ -107,35 +93,47 @@ struct library {
 	int (*find)(debuginfod_client *client, const unsigned char *id, int n, char **path);
 };
 
-static bool load(struct library *l)
+/* NULL: it is not installed. */
+static const struct library *library(void)
 {
-	void *library = dlopen(DEBUGINFOD_LIBRARY, RTLD_LAZY);
+	static struct library l;
+	void *object = l.find ? NULL : dlopen(DEBUGINFOD_LIBRARY, RTLD_LAZY);
 
-	if (!library)
-		return false;
-	*(void **)&l->begin = dlsym(library, "debuginfod_begin");
-	*(void **)&l->end = dlsym(library, "debuginfod_end");
-	*(void **)&l->follow = dlsym(library, "debuginfod_set_progressfn");
-	*(void **)&l->find = dlsym(library, "debuginfod_find_debuginfo");
-	return l->begin && l->end && l->follow && l->find;
+	if (object) {
+		*(void **)&l.begin = dlsym(object, "debuginfod_begin");
+		*(void **)&l.end = dlsym(object, "debuginfod_end");
+		*(void **)&l.follow = dlsym(object, "debuginfod_set_progressfn");
+		*(void **)&l.find = dlsym(object, "debuginfod_find_debuginfo");
+	}
+	return l.begin && l.end && l.follow && l.find ? &l : NULL;
+}
+
+/* libdw has loaded the library if it is installed. */
+static void follow_progress(Dwfl *dwfl)
+{
+	debuginfod_client *client = dwfl_get_debuginfod_client(dwfl);
+	const struct library *l = client ? library() : NULL;
+
+	if (l)
+		l->follow(client, debuginfod_progress);
 }
 
 int debuginfod_file(const char *build_id, char *path, size_t n)
 {
-	struct library l;
 	char *found = NULL;
 
-	if (!has_servers() || !is_allowed() || debuginfod_has_given_up() || !load(&l))
+	if (!has_servers() || !is_allowed() || debuginfod_has_given_up())
 		return -ENOENT;
-	debuginfod_client *client = l.begin();
+	const struct library *l = library();
+	debuginfod_client *client = l ? l->begin() : NULL;
 	if (!client)
-		return -ENOMEM;
-	l.follow(client, debuginfod_progress);
+		return l ? -ENOMEM : -ENOENT;
+	l->follow(client, debuginfod_progress);
 	servers.name = build_id;
 	servers.since_ns = clock_now_ns();
-	int fd = l.find(client, (const unsigned char *)build_id, 0, &found);
+	int fd = l->find(client, (const unsigned char *)build_id, 0, &found);
 	servers.spent_ns += clock_now_ns() - servers.since_ns;
-	l.end(client);
+	l->end(client);
 	if (servers.is_shown)
 		servers.show(NULL);
 	servers.is_shown = false;
