@@ -19,6 +19,7 @@
 # alone_in DIR		Wait until no other script has the folder of a build, and keep others out.
 # bar DONE ALL		Print a bar and a count on stdout.
 # fail TEXT...		Print "me: TEXT" on stderr and exit with status 1.
+# explain TEXT...	Print a remark of a demo on stdout, folded.
 #
 # Debian systems in folders. Bases, as archives, are in $debian_cache for later runs:
 #
@@ -62,6 +63,10 @@ say() {
 fail() {
 	say "$me: $*"
 	exit 1
+}
+
+explain() {
+	printf '%s\n' "$*" | fold -s -w 77 | sed '1s/^/=> /; 2,$s/^/   /; s/ *$//'
 }
 
 # What the script starts later must not keep the lock: it closes descriptor 9.
