@@ -129,20 +129,19 @@ static int is_awaited(void)
 void late_trap_give_back(signals_set_action next)
 {
 	struct sigaction program;
-	uint64_t version = action_read(&trap_previous, &program);
 
+	action_read(&trap_previous, &program);
 	if (program.sa_handler == SIG_DFL || !trap_is_installed() || is_awaited())
 		return;
 	action_gate_shut(SIGTRAP);
-	version = action_read(&trap_previous, &program);
+	const uint64_t version = action_read(&trap_previous, &program);
 	const sighandler_t handler = program.sa_handler;
-	const bool gives = handler != SIG_DFL;
-	if (gives) {
+	if (handler != SIG_DFL) {
 		atomic_set(&gives_back, 1u);
 		next(SIGTRAP, &program, NULL);
 	}
 	action_gate_open(SIGTRAP);
-	if (!gives)
+	if (handler == SIG_DFL)
 		return;
 	moved_wait();
 	/* SA_RESETHAND may have been used up as well. */

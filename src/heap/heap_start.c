@@ -9,7 +9,6 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "guest/action_gate.h"
 #include "guest/signals.h"
 #include "heap/heap_budget.h"
 #include "heap/heap_context.h"
@@ -139,7 +138,6 @@ AT_FORK void heap_forked(void)
 	heap_fault_forked();
 	heap_tell_forked();
 	heap_watch_forked();
-	action_gates_forked();
 	counter_add(&heap_region->counters[HEAP_PROCESSES], 1u);
 	counter_add(&heap_region->counters[HEAP_FORKED], 1u);
 }
@@ -189,6 +187,5 @@ AT_FORK void heap_forked_alone(void)
 	heap_pages_forked();
 	heap_fault_forked();
 	heap_watch_forked();
-	action_gates_forked();
 	heap_stop();
 }
