@@ -117,7 +117,9 @@ static const struct {
 
 static const char *why_no_agent(const char *command)
 {
-	for (size_t i = 0; i < sizeof(by_agent) / sizeof(by_agent[0]) && !agent_is_built(); i++)
+	if (agent_is_built())
+		return NULL;
+	for (size_t i = 0; i < sizeof(by_agent) / sizeof(by_agent[0]); i++)
 		if (!strcmp(by_agent[i].command, command))
 			return by_agent[i].why;
 	return NULL;

@@ -63,8 +63,6 @@ void condition_give_thread_slot(struct trapline_event *ev)
 
 TRAP_PATH uint64_t condition_hit_in_thread(const struct trapline_event *ev)
 {
-	if (!ev->thread_slot)
-		return 0;
 	struct thread_count *count = &in_thread[ev->thread_slot - 1];
 
 	if (count->generation != ev->first_generation || count->index != ev->index)

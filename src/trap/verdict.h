@@ -18,7 +18,7 @@ struct condition_input {
 /* 1 the hit counts, 0 it is rejected and counted so. AS-Safe. */
 int condition_holds(struct trapline_event *ev, const struct condition_input *input);
 
-/* hits_in_thread of the calling thread, counted up; 0 when the event keeps none. AS-Safe. */
+/* hits_in_thread of the calling thread, counted up. The event has a thread_slot. AS-Safe. */
 uint64_t condition_hit_in_thread(const struct trapline_event *ev);
 
 /*
